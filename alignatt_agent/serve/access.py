@@ -38,13 +38,9 @@ _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
 
 class RefusedError(AlignAttError):
-    """A request that is refused.
+    """A request that is refused: a word for programs, a message, and two statuses.
 
-    Args:
-        code: one word for programs.
-        message: what came, what was expected and the fix; clients get it without paths.
-        close: close code of a WebSocket.
-        status: HTTP status; default: the one of ``close``.
+    ``close`` is that of a WebSocket; the one of HTTP follows from it. Clients get no paths.
     """
 
     def __init__(
@@ -63,40 +59,23 @@ def public(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Who may connect, and how many.
+    """Who may connect, and how many."""
 
-    Attributes:
-        token: secret of speakers, or several, one a line: each leaves a place to each other one;
-            ``None``: no secret is needed.
-        viewer_token: secret that is enough for viewers.
-        origins: of pages on other hosts that may connect, e.g. ``https://talks.example.org``.
-        embed: origins of pages that may show the captions, in a frame or by their own scripts.
-        hosts: names of the server that clients may use; empty for any.
-        address: of the pages for viewers, e.g. ``http://192.168.1.20:8080``, if it is known.
-        max_speakers: streams at a time.
-        max_viewers: viewers at a time.
-        idle_s: seconds without a message after which a speaker is disconnected.
-        keep_s: seconds that the text of an empty room is kept.
-        publish: where captions go, see ``publish.destination``.
-        silent_s: time for a first message; a speaker silent for so long gives way to another one.
-        guesses: wrong tokens of the last minute by address, as hashes.
-        journal: folder of the ``Journal``; ``None``: no text is written to a disk.
-    """
-
-    token: str | None = None
-    viewer_token: str | None = None
-    origins: Collection[str] = ()
-    embed: Collection[str] = ()
-    hosts: Collection[str] = ()
-    address: str | None = None
+    token: str | None = None  # of speakers, or several, one a line: each leaves a place to others
+    viewer_token: str | None = None  # secret that is enough for viewers
+    origins: Collection[str] = ()  # of pages on other hosts, e.g. https://talks.example.org
+    embed: Collection[str] = ()  # of pages that may show captions, in a frame or by their scripts
+    hosts: Collection[str] = ()  # names of the server that clients may use; empty for any
+    address: str | None = None  # of the pages for viewers, e.g. http://192.168.1.20:8080
     max_speakers: int = 2
     max_viewers: int = 200
-    idle_s: float = 60.0
-    keep_s: float = 600.0
-    publish: Collection[str] = ()
-    silent_s: float = 10.0
+    idle_s: float = 60.0  # without a message; then a speaker is disconnected
+    keep_s: float = 600.0  # for which the text of an empty room is kept
+    publish: Collection[str] = ()  # where captions go, see ``publish.destination``
+    silent_s: float = 10.0  # for a first message; a speaker silent for so long gives way
+    # Wrong tokens of the last minute by address, as hashes.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
-    journal: Path | None = None
+    journal: Path | None = None  # folder of the ``Journal``; else no text is written to a disk
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
         """Return a link to captions, with the token of viewers alone.

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import quote
@@ -27,16 +27,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
+from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.service import STOP_S, Service
-from alignatt_agent.serve.stream import gone
+from alignatt_agent.serve.speaker import gone
 from alignatt_agent.serve.transcripts import FORMATS, transcript
-from alignatt_agent.serve.wires import mt, own, realtime
-from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.serve.wires import WIRES
 from alignatt_agent.types import EngineError
-
-WIRES = (own, realtime, mt)
-"""Protocols of clients: each has its ``PATHS``, and serves a client or refuses it as it has it."""
 
 PAGES = Path(__file__).parent / "pages"
 
@@ -68,7 +65,7 @@ def _policy(embed: Collection[str], style: str = "") -> str:
     )
 
 
-def create_app(service: Service) -> Starlette:
+def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlette:
     """Return the ASGI application of a service whose engines are loaded."""
     limits = service.limits
 
@@ -153,7 +150,7 @@ def create_app(service: Service) -> Starlette:
         return JSONResponse({"error": found.code, "message": str(found)}, found.status, headers)
 
     routes: list[BaseRoute] = [
-        *_sockets(service),
+        *_sockets(service, wires),
         Route("/", FileResponse(PAGES / "page.html")),
         Route("/captions", captions),
         Route("/captions.json", download),
@@ -175,7 +172,7 @@ def create_app(service: Service) -> Starlette:
     )
 
 
-def _sockets(service: Service) -> list[WebSocketRoute]:
+def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRoute]:
     """Return the routes of all wires; their connections count together."""
     opened: set[Connection] = set()
 
@@ -201,7 +198,7 @@ def _sockets(service: Service) -> list[WebSocketRoute]:
 
         return WebSocketRoute(path, endpoint)
 
-    return [route(path, wire) for wire in WIRES for path in wire.PATHS]
+    return [route(path, wire) for wire in wires for path in wire.PATHS]
 
 
 def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> None:

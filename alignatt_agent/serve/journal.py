@@ -1,24 +1,23 @@
 """An append-only journal of talks, one file each, so that they outlive the server; no audio.
 
 The first line of a file names the room and its key; the others are events as viewers get them, and
-states to resume from (``tail``). The file is removed when the server forgets the talk.
+states to resume from (``Tail``). The file is removed when the server forgets the talk. A thread
+writes: a slow disk does not stop the event loop.
 """
 
 import json
 import logging
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.serve.messages import LINE, PROTOCOL, Key, Message
 
 LOGGER = logging.getLogger(__name__)
-
-PROTOCOL = 2
-"""Version of our own messages, which a journal keeps."""
 
 
 class Journal:
@@ -27,6 +26,7 @@ class Journal:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder and folder.absolute()
         self._broken: set[str] = set()
+        self._writer = ThreadPoolExecutor(1, "journal")  # one: lines keep their order
         if folder is not None:
             try:
                 folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -35,26 +35,23 @@ class Journal:
                 problem = f"{error.strerror}: expected a folder that can be written"
                 raise ConfigError(f"--journal {folder}: {problem}") from None
 
-    def append(self, talk: str, *lines: Any) -> None:
-        """Append lines at once: a process that is killed leaves all of them, or none."""
-        if self.folder is None or talk in self._broken:
-            return
-        data = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
-        try:
-            with open(
-                self.folder / f"{talk}.jsonl", "ab", opener=partial(os.open, mode=0o600)
-            ) as file:
-                file.write(data)
-        except OSError as error:
-            self._broken.add(talk)
-            LOGGER.error("the journal of a talk ends here, the talk goes on: %s", error)
+    def append(self, talk: str, *lines: str) -> Future[None] | None:
+        """Begin to append lines; a process that is killed leaves all of them, or none."""
+        if self.folder is None:
+            return None
+        data = "".join(f"{line}\n" for line in lines).encode()
+        return self._writer.submit(self._write, talk, self.folder / f"{talk}.jsonl", data)
 
     def forget(self, talk: str) -> None:
         """Remove the file of a talk."""
         if self.folder is not None:
-            (self.folder / f"{talk}.jsonl").unlink(missing_ok=True)
+            self._writer.submit((self.folder / f"{talk}.jsonl").unlink, missing_ok=True)
 
-    def talks(self) -> Iterator[tuple[str, list[Any]]]:
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        self._writer.submit(int).result()
+
+    def talks(self) -> Iterator[tuple[str, Key, list[Message]]]:
         """Yield the talks with their lines, oldest first; a torn last line is cut off."""
         files = self.folder.glob("*.jsonl") if self.folder else ()
         for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
@@ -64,6 +61,18 @@ class Journal:
                 lines = [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
                 for found in {line.get("protocol", PROTOCOL) for line in lines} - {PROTOCOL}:
                     raise ValueError(f"expected messages of protocol {PROTOCOL}, got {found}")
-                yield path.stem, lines
+                if lines:
+                    key, *rest = lines
+                    yield path.stem, Key(**key), list(map(LINE.validate_python, rest))
             except ValueError as error:
-                LOGGER.error("%s is left out: %s", path, error)
+                LOGGER.error("%s is left out: %s", path, " ".join(str(error).split()))
+
+    def _write(self, talk: str, path: Path, data: bytes) -> None:
+        if talk in self._broken:
+            return
+        try:
+            with open(path, "ab", opener=partial(os.open, mode=0o600)) as file:
+                file.write(data)
+        except OSError as error:
+            self._broken.add(talk)
+            LOGGER.error("the journal of a talk ends here, the talk goes on: %s", error)

@@ -1,26 +1,240 @@
-"""The messages about a step of the cascade.
+"""Our own messages, a class for each ``type``, for wires, rooms, the journal and the pages.
 
-Times are seconds from the start of the talk. With ``detail`` ``text`` a client gets the translation
-and the state of the stream, with ``words`` also the recognized words, with ``why`` also the drafts
-and the reasons why they wait.
+Times are seconds from the start of the talk.
 """
 
-from typing import Literal
+from collections.abc import Iterable
+from itertools import islice, zip_longest
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+from pydantic import Field, TypeAdapter
 
 from alignatt_agent.cascade.stream import StreamStep
+from alignatt_agent.config.errors import Strict
+from alignatt_agent.config.languages import Language
 from alignatt_agent.live.sentence_starts import begins_sentence
-from alignatt_agent.serve.access import RefusedError, public
-from alignatt_agent.serve.rooms import Message
-from alignatt_agent.types import GatedDraft, SpeechUpdate, Step, Word
+from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
-Detail = Literal["text", "words", "why"]
+PROTOCOL = 2
+"""Version of these messages, which a journal keeps."""
 
-DETAIL: dict[Detail, frozenset[str]] = {
-    "text": frozenset({"ready", "said", "status", "error", "end"}),
-    "words": frozenset({"ready", "said", "status", "error", "end", "heard"}),
-    "why": frozenset({"ready", "said", "status", "error", "end", "heard", "draft"}),
+T = TypeVar("T")
+Maybe = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
+"""A key that is left out without a value."""
+
+
+class Timed(NamedTuple):
+    """A word, as text to append, and when it was spoken."""
+
+    text: str
+    start: float
+    end: float
+
+
+class Unit(NamedTuple):
+    """Translated text to append, the times of its speech, and whether it begins a sentence."""
+
+    text: str
+    start: float
+    end: float
+    begins: bool
+
+
+HeardWord = tuple[str, float, float, Literal["settled", "stable", "new"]]
+"""A word as ``Timed``; it may still change, unless it is settled. Stable ones were heard twice."""
+
+Token = tuple[str, int | None, float | None]
+"""Text of a drafted token, the source word at its attention peak, and its accessible mass."""
+
+
+class Message(Strict):
+    """A message of the server."""
+
+
+class Start(Strict):
+    """What a speaker asks for: our message ``start``, and what the other wires make of theirs."""
+
+    type: Literal["start"] = "start"
+    targets: tuple[str, ...] = Field(max_length=16)  # the spoken one gives captions of the speech
+    source: str | None = None  # the spoken language, code or name; default: the configured one
+    sample_rate: int | float = SAMPLE_RATE  # of the audio, in Hz
+    detail: Literal["text", "words", "why"] = "text"  # see ``LEFT_OUT``
+    room: str | None = None  # default: an unguessable one
+    session: str | None = None  # of a talk to resume
+    new: bool = False  # begin a new talk in the room of that one
+    # Time of that talk from which on the client has its audio, and sends it again.
+    kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    since: str | None = None  # ``id`` of the last message of that talk that the client has
+    live: bool = True  # take waiting audio in longer steps
+    # Names and terms of the talk; default: the configured ones.
+    context: str | None = Field(default=None, max_length=20_000)
+    title: str = Field(default="", max_length=200)  # of the talk, for viewers
+
+
+class Event(Message):
+    """A message that viewers get, too; ``id`` is that of its room."""
+
+    id: Maybe[str] = None
+
+
+class TargetLanguage(Strict):
+    """A language for the pages."""
+
+    code: str
+    name: str
+    spaced: bool
+    rtl: bool
+
+    @classmethod
+    def of(cls, known: Language) -> "TargetLanguage":
+        """Describe a language."""
+        return cls(code=known.code, name=known.name, spaced=known.spaced, rtl=known.rtl)
+
+
+class Ready(Event):
+    """A talk begins or goes on at ``audio_s``; ``session`` is for its speaker alone."""
+
+    type: Literal["ready"] = "ready"
+    protocol: int = PROTOCOL
+    session: Maybe[str] = None
+    room: str
+    title: str
+    resumed: bool
+    audio_s: float
+    source: str
+    targets: tuple[str, ...]
+    languages: tuple[TargetLanguage, ...]
+    chunk_ms: int
+    policy: str
+    model: str
+
+
+class Said(Event):
+    """New text of a target, which never changes, after ``audio_s`` of the talk."""
+
+    type: Literal["said"] = "said"
+    target: str
+    audio_s: float
+    units: tuple[Unit, ...]
+
+
+class Gap(Event):
+    """Speech between two times that was lost."""
+
+    type: Literal["gap"] = "gap"
+    start: float
+    end: float
+
+
+class Error(Event):
+    """A talk that ends, or if it is not ``final`` waits for its engines or its speaker."""
+
+    type: Literal["error"] = "error"
+    code: str
+    message: str
+    final: bool
+
+
+class End(Event):
+    """The end of a talk."""
+
+    type: Literal["end"] = "end"
+    audio_s: float
+
+
+class StepError(Message):
+    """A step, or its ``target``, that failed and is tried again with the next audio."""
+
+    type: Literal["error"] = "error"
+    code: Literal["step"] = "step"
+    message: str
+    target: str | None
+    final: Literal[False] = False
+
+
+class Heard(Message):
+    """The open sentence, how many of its words are accessible, and sentences that are closed."""
+
+    type: Literal["heard"] = "heard"
+    audio_s: float
+    words: tuple[HeardWord, ...]
+    accessible: int
+    closed: tuple[tuple[Timed, ...], ...]
+
+
+class Draft(Message):
+    """A draft, of which so many tokens are ``said`` and ``accepted``, and why the others wait."""
+
+    type: Literal["draft"] = "draft"
+    target: str
+    tokens: tuple[Token, ...]
+    said: int
+    accepted: int
+    reason: str
+    edge: int
+
+
+class Status(Message):
+    """The last message of a step: how far the server is, and how fast."""
+
+    type: Literal["status"] = "status"
+    audio_s: float
+    behind_s: float
+    step_ms: int
+    stages: dict[str, int]
+    rtf: float
+
+
+class Tail(Message):
+    """What was heard and not yet translated to the end of a sentence: where a talk is resumed."""
+
+    type: Literal["tail"] = "tail"
+    audio_s: float
+    start_s: float  # of the open sentence
+    closed_s: float  # end of the last word before it
+    said: dict[str, tuple[Unit, ...]]  # of the open sentence, by target
+
+    @classmethod
+    def at(cls, audio_s: float) -> "Tail":
+        """Return the state of a talk of which everything was translated."""
+        return cls(audio_s=audio_s, start_s=audio_s, closed_s=audio_s, said={})
+
+
+class Key(Strict):
+    """The first line of a journal: the room of the talk, and the key with which it is resumed."""
+
+    room: str
+    session: str
+
+
+LINE: TypeAdapter[Message] = TypeAdapter(
+    Annotated[Ready | Said | Gap | Error | End | Tail, Field(discriminator="type")]
+)
+"""What a room and a journal keep."""
+
+LEFT_OUT: dict[str, tuple[type[Message], ...]] = {
+    "text": (Heard, Draft),
+    "words": (Draft,),
+    "why": (),
 }
-"""Types of messages of each detail."""
+"""What a client of each detail does not get."""
+
+ENGINE_FAILED = Error(
+    code="engine",
+    message="an engine failed and is started again; what is said meanwhile is kept",
+    final=False,
+)
+SPEAKER_LOST = Error(
+    code="speaker",
+    message="the speaker's connection was lost; the talk goes on when it is back",
+    final=False,
+)
+
+
+def refusal(error: RefusedError) -> Error:
+    """Return the message of a stream that cannot go on."""
+    return Error(code=error.code, message=str(error), final=True)
 
 
 def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Message]:
@@ -28,7 +242,7 @@ def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Mes
 
     ``said`` is what was said of the open sentence by target, and is updated.
     """
-    found = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
+    found: list[Message] = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():
         if own.gated is not None:
             found.append(_draft(target, own.gated))
@@ -37,86 +251,48 @@ def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Mes
     return found
 
 
-def warning(error: Exception, target: str | None) -> Message:
-    """Return the message of a step that failed and is tried again with the next audio."""
-    message = f"{public(str(error))}; it is tried again"
-    return {"type": "error", "code": "step", "message": message, "target": target, "final": False}
+def text_of(units: Iterable[tuple[Any, ...]]) -> str:
+    """Return the text of units or words, as text to append."""
+    return "".join(unit[0] for unit in units)
 
 
-INTERRUPTIONS = {
-    "engine": "an engine failed and is started again; what is said meanwhile is kept",
-    "speaker": "the speaker's connection was lost; the talk goes on when it is back",
-}
-
-
-def interrupted(code: str = "engine") -> Message:
-    """Return the message of a talk that waits for its engines or its speaker."""
-    return {"type": "error", "code": code, "message": INTERRUPTIONS[code], "final": False}
-
-
-def refusal(error: RefusedError) -> Message:
-    """Return the message of a stream that cannot go on."""
-    return {"type": "error", "code": error.code, "message": str(error), "final": True}
-
-
-def for_viewers(message: Message) -> bool:
-    """Whether viewers get a message; of errors those that concern them."""
-    known = message["type"] in ("ready", "said", "gap", "end") or message.get("code") == "engine"
-    return known or bool(message.get("final"))
-
-
-def _heard(heard: SpeechUpdate, audio_s: float, offset_s: float) -> Message:
+def _heard(heard: SpeechUpdate, audio_s: float, offset_s: float) -> Heard:
     live = heard.live
-    words = [
-        [*_timed(word, offset_s), _state(place, heard)] for place, word in enumerate(live.words)
-    ]
-    return {
-        "type": "heard",
-        "audio_s": audio_s,
-        "words": words,
-        "accessible": live.accessible,
-        "closed": [[_timed(word, offset_s) for word in words] for words in heard.sentences],
-    }
+    states = ["settled"] * heard.settled + ["stable"] * (heard.stable - heard.settled)
+    states += ["new"] * (len(live.words) - len(states))
+    return Heard(
+        audio_s=audio_s,
+        words=[(*_timed(word, offset_s), states[k]) for k, word in enumerate(live.words)],
+        accessible=live.accessible,
+        closed=[[_timed(word, offset_s) for word in words] for words in heard.sentences],
+    )
 
 
-def _state(place: int, heard: SpeechUpdate) -> str:
-    if place < heard.settled:
-        return "settled"
-    return "stable" if place < heard.stable else "new"
+def _draft(target: str, gated: GatedDraft) -> Draft:
+    mass = [round(float(share), 3) for share in gated.decision.accessible_mass]
+    tokens = zip_longest(gated.tokens, gated.words, mass)
+    return Draft(
+        target=target,
+        tokens=list(islice(tokens, len(gated.tokens))),
+        said=gated.emitted,
+        accepted=gated.decision.accepted,
+        reason=gated.decision.reason,
+        edge=gated.edge,
+    )
 
 
-def _draft(target: str, gated: GatedDraft) -> Message:
-    decision = gated.decision
-    mass = decision.accessible_mass
-    return {
-        "type": "draft",
-        "target": target,
-        "tokens": [
-            [
-                text,
-                gated.words[k] if k < len(gated.words) else None,
-                round(float(mass[k]), 3) if k < len(mass) else None,
-            ]
-            for k, text in enumerate(gated.tokens)
-        ],
-        "said": gated.emitted,
-        "accepted": decision.accepted,
-        "reason": decision.reason,
-        "edge": gated.edge,
-    }
-
-
-def _said(target: str, step: Step, offset_s: float, said: dict[str, str]) -> Message:
+def _said(target: str, step: Step, offset_s: float, said: dict[str, str]) -> Said:
     units = []
     for unit, spoken in zip(step.units, step.times, strict=True):
         before = said.get(target, "")
         begins = begins_sentence(before, unit, target)
         said[target] = unit if begins else before + unit
         times = round(spoken.start + offset_s, 2), round(spoken.end + offset_s, 2)
-        units.append([unit, *times, begins])
-    audio_s = round(step.audio_s + offset_s, 2)
-    return {"type": "said", "target": target, "audio_s": audio_s, "units": units}
+        units.append(Unit(unit, *times, begins))
+    return Said(target=target, audio_s=round(step.audio_s + offset_s, 2), units=units)
 
 
-def _timed(word: Word, offset_s: float) -> list[str | float]:
-    return [word.gap + word.text, round(word.start + offset_s, 2), round(word.end + offset_s, 2)]
+def _timed(word: Word, offset_s: float) -> Timed:
+    return Timed(
+        word.gap + word.text, round(word.start + offset_s, 2), round(word.end + offset_s, 2)
+    )

@@ -2,22 +2,18 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from alignatt_agent.serve.messages import Status
 
 RECENT = 1000
 """Steps that lag and real-time factor are computed from: some minutes of a busy server."""
 
 
 class Metrics:
-    """What happens while a server runs; each function returns a number of now.
-
-    Attributes:
-        refusals: by their reason.
-        registry: all metrics; each is read when Prometheus asks.
-    """
+    """What happens while a server runs; each function returns a number of now."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=False)
@@ -38,11 +34,11 @@ class Metrics:
         ):
             Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 
-    def step(self, status: dict[str, Any], live: bool) -> None:
-        """Note a ``status`` message of a speaker; a file that comes faster than speech lags."""
+    def step(self, status: Status, live: bool) -> None:
+        """Note the status of a speaker; a file that comes faster than speech lags."""
         if live:
-            self._lags.append(status["behind_s"] + status["step_ms"] / 1000)
-        self._factors.append(status["rtf"])
+            self._lags.append(status.behind_s + status.step_ms / 1000)
+        self._factors.append(status.rtf)
 
 
 def _percentile(values: deque[float], share: float) -> Callable[[], float]:

@@ -5,7 +5,6 @@ with the time in UTC at which the words were spoken before the text; any other a
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -17,6 +16,7 @@ from urllib.request import Request, urlopen
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.subtitles import LINES, layout, width
+from alignatt_agent.serve.messages import LINE, End, Ready, Said
 from alignatt_agent.serve.rooms import Room, check_name
 from alignatt_agent.speech.sentences import ends_after
 
@@ -47,8 +47,8 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     # Both want numbers that grow, also after a restart of this server.
     seq, spoken, zero = int(time.time()) - EPOCH, 0.0, 0.0
     with viewer(name) as room:
-        async for begun, spoken_s, said_s, text in _captions(room, target):
-            if begun:  # in a talk the clock may be set: its times go on by the monotonic clock
+        async for first, spoken_s, said_s, text in _captions(room, target):
+            if first:  # in a talk the clock may be set: its times go on by the monotonic clock
                 zero, spoken = time.time() - time.monotonic(), 0.0
             # A talk that is sent faster than it was spoken moves what is known of its beginning.
             spoken = max(spoken_s, spoken + 0.001)
@@ -76,23 +76,23 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float,
 
     They are when it was spoken and when it was said, by the monotonic clock.
     """
-    form, line, spoken, begun = layout(language(target)), "", 0.0, True
+    form, line, spoken, first = layout(language(target)), "", 0.0, True
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
-        message, old = json.loads(event), old - 1
-        begun = begun or message["type"] == "ready"
-        said = room.arrivals(message.get("audio_s", 0.0))
-        units = message.get("units", ()) if message.get("target") == target and old < 0 else ()
-        for text, start, _, begins in units:
+        message, old = LINE.validate_json(event), old - 1
+        first = first or isinstance(message, Ready)
+        said = room.arrivals(getattr(message, "audio_s", 0.0))
+        new = message.units if isinstance(message, Said) and message.target == target else ()
+        for text, start, _, begins in new if old < 0 else ():
             if line and begins:
-                yield begun, spoken, said, line
-                line, begun = "", False
+                yield first, spoken, said, line
+                line, first = "", False
             spoken = spoken if line else room.arrivals(start)
             line = (line + text).lstrip()
             words = line.split()
             if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
-                yield begun, spoken, said, line
-                line, begun = "", False
-        if line and message["type"] == "end":
-            yield begun, spoken, said, line
+                yield first, spoken, said, line
+                line, first = "", False
+        if line and isinstance(message, End):
+            yield first, spoken, said, line
             line = ""

@@ -36,19 +36,13 @@ class RemoteCall:
 
 
 class RemoteStream:
-    """A stream on a replica, with the calls of a ``Stream`` that a server makes.
-
-    Attributes:
-        targets: by code of the language, for clients that recognize speech themselves.
-        replica: its name, once the talk has one; then ``placed`` is set.
-        calls: the next calls for the replica; ``None`` when the talk is over.
-    """
+    """A stream on a replica, with the calls of a ``Stream`` that a server makes."""
 
     def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
-        self.replica: str | None = None
+        self.replica: str | None = None  # its name, once the talk has one; then ``placed`` is set
         self.placed = asyncio.Event()
-        self.calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()
+        self.calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()  # ``None``: the talk is over
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Future[Any]] = deque()

@@ -40,22 +40,14 @@ WATCH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The number of replicas, and the share of each.
-
-    Attributes:
-        least, most: replicas.
-        speakers: talks of one replica at a time.
-        share: of one replica, as Ray's options name it.
-        grow_s: time that talks have to wait before another replica starts.
-        shrink_s: time that a replica has to be surplus before it shuts down.
-    """
+    """The number of replicas, and the share of each, as Ray's options name it."""
 
     least: int
     most: int
-    speakers: int
+    speakers: int  # talks of one replica at a time
     share: Mapping[str, float]
-    grow_s: float = 1.0
-    shrink_s: float = 300.0
+    grow_s: float = 1.0  # for which talks have to wait before another replica starts
+    shrink_s: float = 300.0  # for which a replica has to be surplus before it shuts down
 
 
 class Replica:

@@ -4,16 +4,14 @@ The text of a room stays in memory for a while after it is empty; a journal keep
 """
 
 import asyncio
-import json
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
 
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.serve.arrivals import Arrivals
 from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Said, Tail
 
 MAX_EVENTS = 50_000
 """Events that a room keeps: several hours of speech in a few languages."""
@@ -21,36 +19,48 @@ MAX_EVENTS = 50_000
 MOST_DIGITS = 9
 """Of an event's number that a viewer names."""
 
+PAUSE_S = 1.0
+"""Audio that comes later than the audio before it by so much follows a pause."""
+
 _NAME = re.compile(r"[\w-]{1,64}")
 
-Message = dict[str, Any]
-"""A JSON message to clients; its kind is ``type``."""
+
+class Arrivals:
+    """When the audio of a talk arrived: what is said after a pause of the sender is later."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[float, float]] = []  # time of the talk, seconds until it arrived
+
+    def note(self, start_s: float, end_s: float) -> None:
+        """Note that the audio between two times of the talk has arrived."""
+        late = time.monotonic() - end_s
+        if not self._parts or late > self._parts[-1][1] + PAUSE_S:
+            self._parts.append((start_s, late))
+        elif late < self._parts[-1][1]:  # it was sent faster than it was spoken
+            self._parts[-1] = (self._parts[-1][0], late)
+
+    def __call__(self, audio_s: float) -> float:
+        """Return when a time of the talk arrived, by the monotonic clock."""
+        known = [late for start_s, late in self._parts if start_s <= audio_s]
+        return audio_s + (known or [late for _, late in self._parts[:1]] or [time.monotonic()])[-1]
 
 
 class Room:
-    """The messages of one speaker, for viewers of now and later.
+    """The messages of one speaker, for viewers of now and later; ``tail`` is where it is resumed.
 
-    Attributes:
-        name: viewers ask for it.
-        viewers: their number.
-        speaking: whether the room has a speaker now.
-        session: key of the talk, with which its speaker continues it.
-        tail: the state to resume from, see ``serve.tail``.
-        arrivals: when the audio of the talk arrived.
-        held_until: no other speaker may begin a talk here before.
-        back: set once its speaker comes back; whether the open sentence is sent again.
-        lost: whether the connection of its speaker was lost.
+    ``session`` is the key of the talk, with which its speaker continues it.
     """
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
-        self.held_until = 0.0
-        self.back: asyncio.Future[bool] | None = None
+        self.viewers = 0
+        self.free = asyncio.Event()  # set while there is no speaker
+        self.free.set()
+        self.held_until = 0.0  # no other speaker may begin a talk here before
+        self.back: asyncio.Future[bool] | None = None  # the speaker is; does the audio come again?
+        self.lost = self._closed = False  # the connection of the speaker; the room
         self._journal = journal or Journal()
         self._talk = ""
-        self.viewers = 0
-        self.speaking = self.lost = False
-        self._closed = False
         self._news = asyncio.Event()
         self.begin()
 
@@ -59,12 +69,13 @@ class Room:
         self.forget()
         self._talk = secrets.token_hex(8)
         self.session = session
-        self.tail = nothing(0.0)
+        self.tail = Tail.at(0.0)
         self.arrivals = Arrivals()
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
         if session:
-            self._journal.append(self._talk, {"room": self.name, "session": session})
+            key = Key(room=self.name, session=session)
+            self._journal.append(self._talk, key.model_dump_json())
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
@@ -81,21 +92,31 @@ class Room:
         self.forget()
         self._talk, self.session = talk, session
         for line in lines:
-            if line["type"] == "tail":
+            if isinstance(line, Tail):
                 self.tail = line
             else:
-                self._keep(line)
+                self._keep(line.model_dump_json())
 
-    def publish(self, *found: Message, tail: Message | None = None) -> list[str]:
-        """Send messages to all viewers and keep them, and the state after them; returns ids."""
+    async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
+        """Send the events to all viewers and keep them, and the state after them.
+
+        The journal has them first: nobody saw what a server that is killed does not know. Returns
+        all messages, events with their ids.
+        """
         self.tail = tail or self.tail
-        self._journal.append(self._talk, *found, self.tail)
-        ids = [self._keep(message) for message in found]
-        self._wake()
-        return ids
+        texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
+        lines = [*filter(None, texts), self.tail.model_dump_json()]
+        try:
+            if written := self._journal.append(self._talk, *lines):
+                await asyncio.shield(asyncio.wrap_future(written))
+        finally:  # also if the speaker is disconnected meanwhile
+            ids = [text and self._keep(text) for text in texts]
+            self._wake()
+        named = zip(found, ids, strict=True)
+        return [one.model_copy(update={"id": key}) if key else one for one, key in named]
 
-    def _keep(self, message: Message) -> str:
-        self._texts.append(json.dumps(message, ensure_ascii=False))
+    def _keep(self, text: str) -> str:
+        self._texts.append(text)
         if len(self._texts) > MAX_EVENTS:
             drop = MAX_EVENTS // 10
             del self._texts[:drop]
@@ -104,15 +125,15 @@ class Room:
 
     def messages(self, last: int = 0) -> Iterator[Message]:
         """Return the kept messages, or the ``last`` ones, oldest first."""
-        return map(json.loads, self._texts[-last:])
+        return map(LINE.validate_json, self._texts[-last:])
 
     def missed(self, since: str) -> Iterator[Message]:
         """Return the text after the event ``since``, each message with its ``id``."""
         begin = max(self._position(since), self._dropped)
         for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
-            message = json.loads(text)
-            if message["type"] in ("said", "gap"):
-                yield message | {"id": f"{self._talk}.{number}"}
+            message = LINE.validate_json(text)
+            if isinstance(message, Said | Gap):
+                yield message.model_copy(update={"id": f"{self._talk}.{number}"})
 
     async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
         """Yield the events after ``since``, as they come, until the room is closed.
@@ -153,12 +174,6 @@ class Room:
         self._news = asyncio.Event()
 
 
-def nothing(audio_s: float) -> Message:
-    """Return the state of a talk of which everything was translated."""
-    times = dict.fromkeys(("audio_s", "start_s", "closed_s"), audio_s)
-    return {"type": "tail", **times, "said": {}}
-
-
 def check_name(name: str) -> None:
     """Refuse what cannot be the name of a room."""
     if not _NAME.fullmatch(name):
@@ -180,11 +195,10 @@ class Rooms:
         self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
         self._left: dict[str, float] = {}  # when a room became empty
-        for talk, lines in self._journal.talks():
-            if lines:
-                room = self.enter(lines[0]["room"])
-                room.restore(talk, lines[0]["session"], lines[1:])
-                self.free(room)
+        for talk, key, lines in self._journal.talks():
+            room = self.enter(key.room)
+            room.restore(talk, key.session, lines)
+            self.free(room)
 
     def __iter__(self) -> Iterator[Room]:
         return iter(self._rooms.values())
@@ -200,7 +214,7 @@ class Rooms:
 
     def leave(self, room: Room) -> None:
         """Note that a speaker or viewer left; an empty room without text is forgotten at once."""
-        if room.viewers or room.speaking:
+        if room.viewers or not room.free.is_set():
             return
         if any(room.messages()):
             self._left[room.name] = self._clock()
@@ -214,25 +228,19 @@ class Rooms:
         Their old connection may be half open: only they know that it is lost.
         """
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
-            room.end_wait(kept_s is not None and kept_s <= room.tail["start_s"])
-            while room.back:
-                await asyncio.sleep(0.02)
+            room.end_wait(kept_s is not None and kept_s <= room.tail.start_s)
+            await room.free.wait()
 
     def free(self, room: Room) -> None:
         """Note that the speaker of a room left; a talk without an end is held for ``keep_s``."""
-        room.speaking, room.lost, room.back = False, False, None
-        ended = any(message["type"] == "end" for message in room.messages(1))
+        room.free.set()
+        room.lost, room.back = False, None
+        ended = any(isinstance(message, End) for message in room.messages(1))
         room.held_until = self._clock() + self._keep_s * (not ended)
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
-        """Return the room for a speaker, who has it alone until ``free``.
-
-        Args:
-            name: of the room; ``None`` for an unguessable one.
-            session: key of a talk to continue.
-            new: begin a new talk in the room of that one, and forget that one.
-        """
+        """Return the room for a speaker, who has it alone until ``free``; see ``Start``."""
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:
@@ -243,17 +251,17 @@ class Rooms:
                 check_name(name)
             name = name or secrets.token_urlsafe(12)
             room = self.find(name) or Room(name, self._journal)
-        if room.speaking:
+        if not room.free.is_set():
             raise RefusedError(
                 "room-taken", f"somebody speaks in room {room.name!r} already", LATER
             )
-        said = any(message["type"] == "said" for message in room.messages())
+        said = any(isinstance(message, Said) for message in room.messages())
         if session is None and said and self._clock() < room.held_until:
             fix = f"press Stop there, take another name, or wait {self._keep_s / 60:.0f} minutes"
             raise RefusedError("room-held", f"room {room.name!r} has a talk without an end: {fix}")
         if session is None or new:
             room.begin(secrets.token_urlsafe(12))
-        room.speaking = True
+        room.free.clear()
         return self.enter(room.name, room)
 
     def sweep(self) -> None:
@@ -263,6 +271,12 @@ class Rooms:
             if now - left >= self._keep_s:
                 del self._left[name]
                 self._rooms.pop(name).forget()
+
+    async def close(self) -> None:
+        """Disconnect the viewers once they have all events; wait for the journal."""
+        for room in self:
+            room.close()
+        await asyncio.to_thread(self._journal.flush)
 
 
 def _is(one: str, other: str) -> bool:

@@ -6,22 +6,33 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from alignatt_agent.cascade.contexts import check_contexts
-from alignatt_agent.config.errors import Strict
+from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.config.languages import Language, LanguageError, language
-from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
-from alignatt_agent.serve.journal import PROTOCOL, Journal
+from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.messages import (
+    Error,
+    Gap,
+    Heard,
+    Message,
+    Ready,
+    Said,
+    Start,
+    Status,
+    StepError,
+    Tail,
+    TargetLanguage,
+    text_of,
+)
 from alignatt_agent.serve.metrics import Metrics
-from alignatt_agent.serve.rooms import Message, Room, Rooms, check_name, nothing
-from alignatt_agent.serve.stream import SpeakerStream
-from alignatt_agent.serve.tail import after, resume, text_of
-from alignatt_agent.types import SAMPLE_RATE, AlignAttError, EngineError
+from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.serve.rooms import Room, Rooms, check_name
+from alignatt_agent.serve.speaker import SpeakerStream
+from alignatt_agent.types import AlignAttError, EngineError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
@@ -30,41 +41,14 @@ STOP_S = 10.0
 SWEEP_S = 0.2
 """How often dead engines and empty rooms are looked for."""
 
+ONSET_S = 0.3
+"""Audio in front of the first open word that is recognized again, at most half of the pause."""
+
+SILENT_S = 5.0
+"""Audio without words after which none of it is recognized again; the first words take a while."""
+
 LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""
-
-
-class TalkRequest(Strict):
-    """What a speaker asks for: our message ``start``, and what the other wires make of theirs.
-
-    Attributes:
-        targets: languages to translate into; the spoken one gives captions of the speech.
-        source: the spoken language, code or name; ``None`` for the configured one.
-        sample_rate: of the audio, in Hz.
-        detail: which messages the client gets.
-        room: its name; ``None`` for an unguessable one.
-        session: of a talk to resume.
-        new: begin a new talk in the room of that one.
-        kept_s: time of that talk from which on the client has its audio, and sends it again.
-        since: ``id`` of the last message of that talk that the client has.
-        live: take waiting audio in longer steps.
-        context: names and terms of the talk; ``None`` for the configured ones.
-        title: of the talk, for viewers.
-    """
-
-    type: Literal["start"] = "start"
-    targets: tuple[str, ...] = Field(max_length=16)
-    source: str | None = None
-    sample_rate: int | float = SAMPLE_RATE
-    detail: messages.Detail = "text"
-    room: str | None = None
-    session: str | None = None
-    new: bool = False
-    kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None
-    live: bool = True
-    context: str | None = Field(default=None, max_length=20_000)
-    title: str = Field(default="", max_length=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +57,11 @@ class OpenTalk:
 
     stream: SpeakerStream
     room: Room
-    targets: tuple[Language, ...]
-    ready: Message
+    ready: Ready
 
 
 class Service:
-    """What the connections of a server share.
-
-    Attributes:
-        rooms: with the text of each.
-        closing: set when the server stops: streams end.
-        viewers: their number.
-        metrics: for Prometheus.
-        model: name of the translation model for clients.
-    """
+    """What the connections of a server share; streams end when ``closing`` is set."""
 
     def __init__(self, engines: EnginePool, limits: Limits) -> None:
         self.engines = engines
@@ -126,7 +101,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def speech(
-        self, request: TalkRequest, deliver: Callable[[list[Message]], Awaitable[None]]
+        self, request: Start, deliver: Callable[[list[Message]], Awaitable[None]]
     ) -> AsyncIterator[OpenTalk]:
         """Open a stream for a speaker, whom ``deliver`` tells; it ends with the context.
 
@@ -150,15 +125,12 @@ class Service:
             )
             room = self.rooms.take(request.room, request.session, request.new)
             opened.callback(self.rooms.free, room)
-            tail, lost = await resume(talk, room.tail, request.kept_s)
+            tail, lost = await _resume(talk, room.tail, request.kept_s)
 
             async def everybody(found: list[Message]) -> None:
-                told = [message for message in found if messages.for_viewers(message)]
-                for message, number in zip(
-                    told, room.publish(*told, tail=after(room.tail, found)), strict=True
-                ):
-                    message["id"] = number
-                self.metrics.step(found[-1], request.live)  # its status
+                found = await room.publish(*found, tail=_after(room.tail, found))
+                status = next(one for one in found if isinstance(one, Status))
+                self.metrics.step(status, request.live)
                 await deliver(found)
 
             config = self.engines.resolved.config
@@ -168,33 +140,31 @@ class Service:
                 resampler=resampler,
                 chunk_ms=config.chunk_ms,
                 live=request.live,
-                offset_s=tail["start_s"],
-                said={code: text_of(units) for code, units in tail["said"].items()},
+                offset_s=tail.start_s,
+                said={code: text_of(units) for code, units in tail.said.items()},
                 deliver=everybody,
                 threads=self._threads,
                 arrivals=room.arrivals,
             )
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
-            ready = {
-                "type": "ready",
-                "protocol": PROTOCOL,
-                "room": room.name,
-                "title": request.title,
-                "resumed": request.session is not None and not request.new,
-                "audio_s": tail["start_s"],
-                "source": source.code,
-                "targets": [target.code for target in targets],
-                "languages": [_describe(target.code) for target in targets],
-                "chunk_ms": config.chunk_ms,
-                "policy": ", ".join(policies),
-                "model": self.model,
-            }
-            room.publish(ready, *lost, tail=tail)
+            ready = Ready(
+                room=room.name,
+                title=request.title,
+                resumed=request.session is not None and not request.new,
+                audio_s=tail.start_s,
+                source=source.code,
+                targets=[target.code for target in targets],
+                languages=[TargetLanguage.of(target) for target in targets],
+                chunk_ms=config.chunk_ms,
+                policy=", ".join(policies),
+                model=self.model,
+            )
+            await room.publish(ready, *lost, tail=tail)
             try:
-                yield OpenTalk(stream, room, targets, ready | {"session": room.session})
+                yield OpenTalk(stream, room, ready.model_copy(update={"session": room.session}))
             finally:
                 if stream.finished:
-                    room.publish(tail=nothing(stream.audio_s))
+                    await room.publish(tail=Tail.at(stream.audio_s))
 
     def languages(
         self, source: str | None, targets: Sequence[str]
@@ -262,7 +232,7 @@ class Service:
             "status": "ok" if self.engines.healthy() else self.engines.state,
             "error": self.engines.error and public(self.engines.error),
             "source": resolved.config.source_language,
-            "targets": [_describe(code) for code in self.targets()],
+            "targets": [TargetLanguage.of(language(code)).model_dump() for code in self.targets()],
             "model": self.model,
             "chunk_ms": resolved.config.chunk_ms,
             "speakers": self._speakers,
@@ -285,8 +255,7 @@ class Service:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
                 await self._idle.wait()
-        for room in self.rooms:
-            room.close()
+        await self.rooms.close()
         self.engines.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -301,6 +270,42 @@ def sampling_rate(rate: object) -> int:
     return int(rate)
 
 
-def _describe(code: str) -> dict[str, Any]:
-    known = language(code)
-    return {"code": code, "name": known.name, "spaced": known.spaced, "rtl": known.rtl}
+async def _resume(
+    talk: Stream | RemoteStream, tail: Tail, kept_s: float | None
+) -> tuple[Tail, list[Gap]]:
+    """Continue an open sentence in a new stream, if the client sends its audio from ``kept_s`` on.
+
+    Returns the state to begin with, and the gap if there is one.
+    """
+    start_s, begin_s = tail.start_s, max(tail.audio_s, kept_s or 0.0)
+    if kept_s is None or kept_s > start_s:
+        gap = Gap(start=round(start_s, 2), end=round(begin_s, 2))
+        return Tail.at(begin_s), [gap] if begin_s > start_s else []
+    for code in tail.said.keys() & talk.targets.keys():
+        text = text_of(tail.said[code]).strip()
+        await asyncio.to_thread(talk.targets[code].remember, (), text)
+    return tail, []
+
+
+def _after(tail: Tail, found: Sequence[Message]) -> Tail:
+    """Return the state after the messages of a step.
+
+    A step that failed closes nothing: its sentences are translated with the next one.
+    """
+    failed = any(isinstance(message, Error | StepError) for message in found)
+    audio_s, start_s, closed_s = tail.audio_s, tail.start_s, tail.closed_s
+    said = dict(tail.said)
+    for message in found:
+        audio_s = getattr(message, "audio_s", audio_s)
+        if isinstance(message, Said):
+            said[message.target] = (*said.get(message.target, ()), *message.units)
+        if isinstance(message, Heard):
+            closed_s = max([closed_s, *(sentence[-1].end for sentence in message.closed)])
+            begin_s = max(start_s, min(closed_s + 0.1, audio_s), audio_s - SILENT_S)
+            if message.words:
+                first = message.words[0][1]
+                begin_s = max((closed_s + first) / 2, first - ONSET_S)
+            start_s = start_s if failed else begin_s
+    for code, units in said.items():
+        said[code] = tuple(unit for unit in units if unit.start + unit.end >= 2 * start_s)
+    return Tail(audio_s=audio_s, start_s=start_s, closed_s=closed_s, said=said)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.outputs import json_line
 from alignatt_agent.live.subtitles import Said, layout, spoken_cues, srt, vtt
+from alignatt_agent.serve import messages
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.types import SourceSpan
@@ -45,9 +46,9 @@ def transcript(room: Room, target: str, kind: str) -> str:
 
 def _said(room: Room, target: str, last: int = 0) -> Iterator[tuple[Said, bool]]:
     """Yield the units, and whether each begins a sentence."""
-    for message in room.messages(last):
-        if message["type"] == "gap":
-            yield Said(" […]", SourceSpan(message["start"], message["end"]), message["end"]), True
-        if message["type"] == "said" and message["target"] == target:
-            for text, start, end, begins in message["units"]:
-                yield Said(text, SourceSpan(start, end), message["audio_s"]), begins
+    for one in room.messages(last):
+        if isinstance(one, messages.Gap):
+            yield Said(" […]", SourceSpan(one.start, one.end), one.end), True
+        if isinstance(one, messages.Said) and one.target == target:
+            for text, start, end, begins in one.units:
+                yield Said(text, SourceSpan(start, end), one.audio_s), begins

@@ -94,6 +94,11 @@ def text_of(messages, target="de"):
     return "".join(unit for units in said for unit, *_ in units).lstrip()
 
 
+def events(room):
+    """Return the messages that a room keeps."""
+    return [message.model_dump(mode="json") for message in room.messages()]
+
+
 WORDS = 14
 TALK = pcm(fakes.talk(WORDS))
 ENGLISH = " ".join(map(fakes.word, range(WORDS)))

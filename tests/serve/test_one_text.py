@@ -14,21 +14,14 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.live.outputs import build_output
 from alignatt_agent.live.subtitles import Said
 from alignatt_agent.serve import messages
+from alignatt_agent.serve.messages import End, text_of
 from alignatt_agent.serve.publish import _captions
 from alignatt_agent.serve.rooms import Room
-from alignatt_agent.serve.tail import text_of
 from alignatt_agent.serve.transcripts import transcript
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.units import UnitDecoder
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    SourceSpan,
-    SourceView,
-    SpeechUpdate,
-    Step,
-    Transcript,
-)
+from alignatt_agent.types import SAMPLE_RATE, SourceSpan, SourceView, SpeechUpdate, Step, Transcript
 from tests.fakes.speech import Settings
 
 SENTENCES = [
@@ -55,20 +48,20 @@ def outputs(units, code, room, folder):
         yield f"{form} {times}", text.splitlines()
     heard = SpeechUpdate((), SourceView((), 0))
     step = Step(99.0, heard, None, units, 0, 0, {}, tuple(spans))
-    found = messages.of_step(StreamStep(99.0, heard, {code: step}, {}), 0.0, {})
+    *_, said = found = messages.of_step(StreamStep(99.0, heard, {code: step}, {}), 0.0, {})
 
     async def published():
         captions = asyncio.ensure_future(collected(room, code))
         await asyncio.sleep(0)
-        room.publish(*found, {"type": "end"})
+        await room.publish(*found, End(audio_s=99.0))
         room.close()
         return await captions
 
     yield "publish", asyncio.run(published())
     for kind in ("txt", "jsonl", "srt", "json"):
         yield f"transcript {kind}", transcript(room, code, kind).splitlines()
-    yield "wires", [text_of(message["units"]) for message in found if message["type"] == "said"]
-    yield "begins", [unit[0] for unit in found[-1]["units"] if unit[3]]
+    yield "wires", [text_of(said.units)]
+    yield "begins", [unit.text for unit in said.units if unit.begins]
 
 
 async def collected(room, code):
@@ -106,4 +99,4 @@ def test_captions_of_speech_keep_the_spaces_of_the_transcript():
     closed = [sentence for update in found for sentence in update.sentences]
     assert "".join(unit for words in closed for unit in captions.complete(words).units) == text
     heard = messages.of_step(StreamStep(3.0, replace(found[0], sentences=closed), {}, {}), 0.0, {})
-    assert "".join(map(text_of, heard[0]["closed"])) == text
+    assert "".join(map(text_of, heard[0].closed)) == text

@@ -14,9 +14,8 @@ import pytest
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
-from tests.fakes import agent as fakes
 from tests.serve import live
-from tests.serve.live import GERMAN, WORDS, client_of, german, speak, wait_until
+from tests.serve.live import WORDS, client_of, german, speak, wait_until
 
 CUT = 160_000  # bytes, 5 s: within the second sentence
 
@@ -80,7 +79,7 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
     (address, posts), clock = platform, SimpleNamespace(later=0.0, jump=0.0)
     clock.monotonic = lambda: time.monotonic() + clock.later
     clock.time = lambda: time.time() + clock.later + clock.jump
-    for module in ("arrivals", "publish"):
+    for module in ("rooms", "publish"):
         monkeypatch.setattr(f"alignatt_agent.serve.{module}.time", clock)
     httpx.post(f"{address}/youtube", trust_env=False)  # the attempt that fails
     for jump, least in ((3600, 2), (-3600, 5)):
@@ -117,13 +116,3 @@ def test_a_destination_has_a_room_a_language_and_an_address(text):
     with pytest.raises(ConfigError, match="expected one of it, en, got de"):
         destination("talk:de=https://a.example", ["it", "en"])
     assert destination("talk:German=https://a/?x=1") == ("talk", "de", "https://a/?x=1")
-
-
-def test_programs_poll_the_last_sentences(client):
-    speak(client, room="talk", targets=["de", "zh"])
-    found = client.get("/captions.json?room=talk&target=de")
-    text = GERMAN[len(german(6)) + 1 :]
-    assert found.json() == {"room": "talk", "target": "de", "text": text}
-    assert found.headers["cache-control"] == "no-store"
-    last = "".join(fakes.translated(fakes.word(k), True) for k in range(6, WORDS))
-    assert client.get("/captions.json?room=talk&target=zh").json()["text"] == last

@@ -144,15 +144,6 @@ def test_transcripts_that_are_not_there(shared):
         assert (answer.status_code, answer.json()["error"]) == (status, code)
 
 
-def test_bad_input_loses_nothing_that_was_heard(shared):
-    with shared.websocket_connect("/ws") as socket:
-        live.start(socket)
-        live.send(socket)
-        socket.send_bytes(b"odd")
-        found = live.until(socket, "error")
-    assert live.text_of(found) == live.GERMAN
-
-
 def test_speakers_beyond_the_limit_are_told_at_once_and_idle_ones_go(tmp_path):
     with live.client_of(tmp_path, max_speakers=2, idle_s=0.4) as client:
         with client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as two:

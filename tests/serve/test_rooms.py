@@ -2,18 +2,21 @@
 
 import asyncio
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from alignatt_agent.serve import rooms
 from alignatt_agent.serve.access import LATER, RefusedError
+from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.messages import Said
 from alignatt_agent.serve.rooms import Room, Rooms
-from tests.serve.live import asynchronous
+from tests.serve.live import WAIT_S, asynchronous
 
 
 def said(text):
-    return {"type": "said", "target": "de", "audio_s": 1.0, "units": [[text, 0.0, 1.0]]}
+    return Said(target="de", audio_s=1.0, units=[(text, 0.0, 1.0, True)])
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ async def collected(room, since=""):
 @asynchronous
 async def test_a_position_in_another_talk_begins_at_the_beginning(since):
     room = Room("talk")
-    room.publish(said("a"))
+    await room.publish(said("a"))
     room.close()
     assert [text for _, text in await collected(room, since)] == ["a"]
 
@@ -44,11 +47,11 @@ async def test_a_position_in_another_talk_begins_at_the_beginning(since):
 @asynchronous
 async def test_viewers_who_stay_follow_into_the_next_talk():
     room = Room("talk")
-    room.publish(said("old"))
+    await room.publish(said("old"))
     seen = asyncio.create_task(collected(room))
     await asyncio.sleep(0)
     room.begin("secret")
-    room.publish(said("new"))
+    await room.publish(said("new"))
     await asyncio.sleep(0)
     room.close()
     assert [text for _, text in await seen] == ["old", "new"]
@@ -59,7 +62,7 @@ async def test_a_room_remembers_so_much(monkeypatch):
     monkeypatch.setattr(rooms, "MAX_EVENTS", 20)
     room = Room("talk")
     for k in range(100):
-        room.publish(said(str(k)))
+        await room.publish(said(str(k)))
     room.close()
     *_, (last, text) = found = await collected(room)
     assert 15 < len(found) <= 20
@@ -67,7 +70,8 @@ async def test_a_room_remembers_so_much(monkeypatch):
     assert last.endswith(".100")
 
 
-def test_rooms_have_one_speaker_who_can_come_back():
+@asynchronous
+async def test_rooms_have_one_speaker_who_can_come_back():
     found = Rooms(keep_s=600)
     room = found.take("talk", None)
     session = room.session
@@ -75,7 +79,7 @@ def test_rooms_have_one_speaker_who_can_come_back():
         with pytest.raises(RefusedError, match="somebody speaks in room 'talk'") as refused:
             found.take(*given)
         assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
-    room.publish(said("a"))
+    await room.publish(said("a"))
     found.free(room)
     with pytest.raises(RefusedError, match="a talk without an end: .* wait 10 minutes"):
         found.take("talk", None)
@@ -97,14 +101,15 @@ def test_names_of_rooms(name):
         rooms.check_name(name)
 
 
-def test_a_room_is_forgotten_a_while_after_the_last_one_left(kept, clock):
+@asynchronous
+async def test_a_room_is_forgotten_a_while_after_the_last_one_left(kept, clock):
     def is_there(at):
         clock.now = at
         kept.sweep()
         return kept.find("talk") is room
 
     room = kept.take("talk", None)
-    room.publish(said("a"))
+    await room.publish(said("a"))
     assert is_there(at=100.0)
     kept.free(room)
     viewed = kept.enter("talk")
@@ -116,9 +121,10 @@ def test_a_room_is_forgotten_a_while_after_the_last_one_left(kept, clock):
     assert not is_there(at=210.0)
 
 
-def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
+@asynchronous
+async def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
     room = kept.take("talk", None)
-    room.publish(said("a"))
+    await room.publish(said("a"))
     kept.enter("talk").viewers += 1
     kept.free(room)
     for clock.now in (0.0, 9.9):
@@ -133,3 +139,37 @@ def test_a_room_in_which_nothing_was_said_is_forgotten_at_once(kept):
     for number in range(3):
         kept.leave(kept.enter(f"guess-{number}"))
     assert list(kept) == []
+
+
+@asynchronous
+async def test_a_speaker_who_is_back_waits_for_the_old_stream_alone(kept):
+    room = kept.take("talk", None)
+    room.back = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(kept.recall(room.session, 0.0))
+    await asyncio.sleep(0)
+    assert await room.back
+    assert not waiting.done()
+    kept.free(room)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert waiting.done()
+
+
+@asynchronous
+async def test_a_slow_disk_does_not_stop_the_event_loop(tmp_path, monkeypatch):
+    """Viewers see what the journal has, in its order, though the speaker is disconnected."""
+    disk, write = threading.Event(), Journal._write
+    monkeypatch.setattr(Journal, "_write", lambda *given: disk.wait(WAIT_S) and write(*given))
+    slow = Rooms(10, journal=Journal(tmp_path))
+    room = slow.take("talk", None)
+    first, *others = [asyncio.create_task(room.publish(said(text))) for text in "abc"]
+    await Rooms(10).take("other", None).publish(said("d"))
+    assert list(room.messages()) == []
+    disk.set()
+    await first
+    for task in others:
+        task.cancel()
+    await slow.close()
+    for known in (slow, Rooms(10, journal=Journal(tmp_path))):
+        texts = [message.units[0].text for message in known.find("talk").messages()]
+        assert texts == ["a", "b", "c"]

@@ -13,11 +13,9 @@ from websockets.exceptions import ConnectionClosedError
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.messages import Heard, StepError, Tail, Unit
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.serve.rooms import nothing
-from alignatt_agent.serve.tail import after
-from alignatt_agent.translation.captions import Captions
-from alignatt_agent.types import Word
+from alignatt_agent.serve.service import _after
 from tests.serve import live
 
 HALF = len(live.TALK) // 2 + 4000  # within a sentence and a word
@@ -115,7 +113,7 @@ def test_a_word_that_a_lost_connection_cuts_is_said_once(tmp_path, monkeypatch, 
                 with pytest.raises(ConnectionClosedError) as closed:
                     old.receive_json()
                 assert closed.value.rcvd.code == 1008
-        events = list(server.service.rooms.find("talk").messages())
+        events = live.events(server.service.rooms.find("talk"))
     found += rest
     assert again["resumed"]
     assert not any(event["type"] == "gap" for event in events)
@@ -140,14 +138,6 @@ def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):
             with live.RemoteSocket(server.port) as socket:
                 assert live.start(socket, room=room).get("code") == code
             live.wait_until(then)
-
-
-def test_captions_leave_out_what_was_said_before_a_stream_failed():
-    captions, heard = Captions(), [Word(word, 0.0, 1.0) for word in ENGLISH]
-    captions.remember((), " ".join(ENGLISH[:3]))
-    found = [captions.complete(words).units for words in (heard[:2], heard[2:5], heard[5:])]
-    spaced = tuple(f" {word}" for word in ENGLISH)
-    assert found == [(), spaced[3:5], spaced[5:]]
 
 
 @pytest.mark.parametrize("kept_s", [None, 6.5])
@@ -179,7 +169,7 @@ def test_a_journal_survives_the_server(tmp_path, torn, caplog):
         journal.write(torn)
     service = live.make_service(tmp_path, journal=copied)
     room = service.rooms.find("talk")
-    assert live.text_of(room.messages()) == live.text_of(found)
+    assert live.text_of(live.events(room)) == live.text_of(found)
     last = [message["id"] for message in found if "id" in message][-1]
 
     async def later():
@@ -190,9 +180,9 @@ def test_a_journal_survives_the_server(tmp_path, torn, caplog):
         assert text(client).split() == live.GERMAN.split()
     assert live.text_of([*found, *asyncio.run(later())]) == live.GERMAN
     again = live.make_service(tmp_path, journal=copied)
-    assert live.text_of(again.rooms.find("talk").messages()) == live.GERMAN
+    assert live.text_of(live.events(again.rooms.find("talk"))) == live.GERMAN
     again.rooms.sweep()
-    file.write_text(file.read_text().replace('"protocol": 2', '"protocol": 1'))  # an older server
+    file.write_text(file.read_text().replace('"protocol":2', '"protocol":1'))  # an older server
     assert not live.make_service(tmp_path, journal=copied).rooms.find("talk")
     assert f"{file} is left out: expected messages of protocol 2, got 1" in caplog.text
 
@@ -219,22 +209,22 @@ def test_a_journal_that_cannot_be_written(tmp_path, caplog):
 
 
 def heard(audio_s, words=(), closed=()):
-    return [{"type": "heard", "audio_s": audio_s, "words": words, "closed": closed}]
+    return Heard(audio_s=audio_s, words=words, accessible=0, closed=closed)
 
 
 def test_an_open_sentence_is_kept_until_it_is_closed():
-    unit = ["Wort0", 1.0, 2.0]
-    tail = nothing(0.0) | {"said": {"de": [unit]}}
-    tail = after(tail, heard(3.0))  # it was resumed: its words are not recognized yet
-    assert tail["said"] == {"de": [unit]}
-    tail = after(tail, heard(4.0, [["word0", 1.0, 2.0, "new"]]))
-    assert (tail["said"], tail["start_s"]) == ({"de": [unit]}, 0.7)
+    unit = Unit("Wort0", 1.0, 2.0, True)
+    tail = Tail.at(0.0).model_copy(update={"said": {"de": (unit,)}})
+    tail = _after(tail, [heard(3.0)])  # it was resumed: its words are not recognized yet
+    assert tail.said == {"de": (unit,)}
+    tail = _after(tail, [heard(4.0, [["word0", 1.0, 2.0, "new"]])])
+    assert (tail.said, tail.start_s) == ({"de": (unit,)}, 0.7)
     closing = heard(5.0, [["word1", 2.2, 3.0, "new"]], [[["word0", 1.0, 2.0]]])
-    failed = after(tail, [*closing, {"type": "error"}])
-    assert (failed["said"], failed["start_s"]) == ({"de": [unit]}, 0.7)
-    closed = after(tail, closing)
-    assert (closed["said"], closed["start_s"]) == ({"de": []}, 2.1)
-    assert after(closed, heard(60.0))["start_s"] == 55.0  # silence is not heard again
+    failed = _after(tail, [closing, StepError(message="", target=None)])
+    assert (failed.said, failed.start_s) == ({"de": (unit,)}, 0.7)
+    closed = _after(tail, [closing])
+    assert (closed.said, closed.start_s) == ({"de": ()}, 2.1)
+    assert _after(closed, [heard(60.0)]).start_s == 55.0  # silence is not heard again
 
 
 def test_a_replica_that_dies_while_a_talk_is_resumed_frees_the_speaker(client, service):

@@ -31,6 +31,7 @@ def test_what_was_said_can_be_taken_along(client):
     for kind in ("srt", "vtt", "txt", "jsonl"):
         answer = client.get(f"/transcript?room=talk&target=de&format={kind}")
         assert answer.headers["content-disposition"] == f'attachment; filename="talk.de.{kind}"'
+        assert answer.headers["cache-control"] == "no-store"
         texts[kind] = answer.text
     lines = [json.loads(line) for line in texts.pop("jsonl").splitlines()]
     assert set(lines[0]) == {"target", "text", "start", "end", "emission_time"}
@@ -127,7 +128,7 @@ def test_streams_outlive_their_engines_and_nothing_is_lost(client, service):
         live.send(silent, stop=True)
         assert live.text_of(live.until(silent, "end")) == live.GERMAN
     assert engines.loads == 2
-    kinds = [event["type"] for event in service.rooms.find("talk").messages()]
+    kinds = [event["type"] for event in live.events(service.rooms.find("talk"))]
     assert kinds.count("error") == 1
     assert live.text_of(found) == live.GERMAN
     assert found[-1] == {"type": "end", "audio_s": live.WORDS / 2}

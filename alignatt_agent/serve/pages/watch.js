@@ -29,12 +29,12 @@ export function watch(room, query, told) {
     }
     busy = false
   }
-  const hear = message => {
-    if (message.open) told.open()
-    if (message.lost) told.lost()
-    if (message.refused) told.refused(message.refused)
+  const hear = news => {
+    if (news.open) told.open()
+    if (news.lost) told.lost()
+    if (news.refused) told.refused(news.refused)
     // A tab that comes back is given everything again.
-    const found = message.said || [], at = performance.now()
+    const found = news.said || [], at = performance.now()
     if (found.length && began === null) began = at
     const past = at - began < PAST
     for (const [id, message] of found.slice(found.findIndex(([id]) => id === seen) + 1)) {

@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.serve.access import RefusedError, public
+from alignatt_agent.serve.connection import Connection
+from alignatt_agent.serve.messages import Maybe, Message
 from alignatt_agent.serve.remote import RemoteTarget
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.wires.connection import Connection
 from alignatt_agent.types import EngineError, Word
 
 PATHS = ("/mt",)
@@ -65,6 +66,40 @@ class Update(BaseModel):
     is_final: bool = False
 
 
+class InitOk(Message):
+    """The answer to ``init``."""
+
+    type: Literal["init_ok"] = "init_ok"
+    protocol_version: int = PROTOCOL
+    direction: str
+    preset: str
+    model: str
+
+
+class Translation(Message):
+    """The answer to ``update``: the text of the utterance, which only grows."""
+
+    type: Literal["translation"] = "translation"
+    seq: int
+    utterance_id: int | str
+    final: bool
+    forced_final: bool = False
+    committed_text: str
+    committed_delta: str
+    buffer_text: str = ""
+    covered_source_units: int | None
+
+
+class Failure(Message):
+    """An update that failed, or the end of a session."""
+
+    type: Literal["error"] = "error"
+    code: str
+    message: str
+    seq: Maybe[int] = None
+    supported: Maybe[tuple[str, ...]] = None
+
+
 _MESSAGE: TypeAdapter[Init | Update] = TypeAdapter(
     Annotated[Init | Update, Field(discriminator="type")]
 )
@@ -85,46 +120,38 @@ async def serve(connection: Connection, service: Service) -> None:
             )
         context = await service.context(init.context_text)
         earlier = (text for pair in init.history for text in pair)
-        begun = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
+        accepted = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
         # Only the translation side is used: the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context, lambda error: None)
         )
-        await connection.send(
-            {
-                "type": "init_ok",
-                "protocol_version": PROTOCOL,
-                "direction": f"{source.code}-{target.code}",
-                "preset": init.preset
-                or service.engines.resolved.config.policy_for(target.code).name,
-                "model": service.model,
-            }
-        )
+        preset = init.preset or service.engines.resolved.config.policy_for(target.code).name
+        direction = f"{source.code}-{target.code}"
+        await connection.send(InitOk(direction=direction, preset=preset, model=service.model))
         side = stream.targets[target.code]
-        utterance = _Utterance(side, begun)
-        await asyncio.to_thread(side.remember, init.history, begun)
+        utterance = _Utterance(side, accepted)
+        await asyncio.to_thread(side.remember, init.history, accepted)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
                 raise RefusedError("bad_protocol", "this session has begun already")
             try:
-                answer = await asyncio.to_thread(utterance.update, update)
+                answer: Message = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
                 service.engines.restart_dead()
-                answer = {"type": "error", "code": "processing_failed", "seq": update.seq}
-                answer["message"] = public(str(error))
+                text = public(str(error))
+                answer = Failure(code="processing_failed", message=text, seq=update.seq)
             await connection.send(answer)
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
     """Send the error as the protocol has it."""
-    source, *_ = reversed(service.targets())
-    content: dict[str, Any] = {"type": "error", "code": error.code, "message": str(error)}
+    found = Failure(code=error.code, message=str(error))
     if error.code == "language":
-        content["code"] = "unsupported_direction"
-        known = (code for code in service.targets() if code != source)
-        content["supported"] = [f"{source}-{code}" for code in known]
-    await connection.send(content)
+        *known, source = service.targets()
+        pairs = tuple(f"{source}-{code}" for code in known)
+        found = Failure(code="unsupported_direction", message=str(error), supported=pairs)
+    await connection.send(found)
 
 
 @dataclass
@@ -134,7 +161,7 @@ class _Utterance:
     target: TargetStream | RemoteTarget
     text: str
 
-    def update(self, update: Update) -> dict[str, Any]:
+    def update(self, update: Update) -> Translation:
         """Translate the words of a message and return the answer to it."""
         words = _words(update.words, update.clock_ms)
         if update.is_final:
@@ -145,17 +172,14 @@ class _Utterance:
         delta = "".join(emission.units)
         self.text += delta
         covered = gated.words[: gated.emitted] if gated else ()
-        answer = {
-            "type": "translation",
-            "seq": update.seq,
-            "utterance_id": update.utterance_id,
-            "final": update.is_final,
-            "forced_final": False,
-            "committed_text": self.text.strip(),
-            "committed_delta": delta,
-            "buffer_text": "",
-            "covered_source_units": 1 + max(covered) if covered else None,
-        }
+        answer = Translation(
+            seq=update.seq,
+            utterance_id=update.utterance_id,
+            final=update.is_final,
+            committed_text=self.text.strip(),
+            committed_delta=delta,
+            covered_source_units=1 + max(covered) if covered else None,
+        )
         if update.is_final:
             self.text = ""
         return answer

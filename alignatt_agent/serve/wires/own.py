@@ -15,11 +15,10 @@ from starlette.websockets import WebSocketDisconnect
 
 from alignatt_agent.config.errors import explain
 from alignatt_agent.serve.access import RefusedError
-from alignatt_agent.serve.messages import DETAIL, interrupted, refusal
-from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest
+from alignatt_agent.serve.connection import Connection
+from alignatt_agent.serve.messages import LEFT_OUT, SPEAKER_LOST, End, Message, Start, refusal
+from alignatt_agent.serve.service import OpenTalk, Service
 from alignatt_agent.serve.wires import simulstream
-from alignatt_agent.serve.wires.connection import Connection
 
 PATHS = ("/", "/ws")
 """Simulstream's client connects to the first."""
@@ -45,12 +44,12 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
     await connection.send(refusal(error))
 
 
-async def _serve(connection: Connection, service: Service, request: TalkRequest) -> None:
-    wanted = DETAIL[request.detail]
+async def _serve(connection: Connection, service: Service, request: Start) -> None:
+    left_out = LEFT_OUT[request.detail]
 
     async def deliver(found: list[Message]) -> None:
         for message in found:
-            if message["type"] in wanted:
+            if not isinstance(message, left_out):
                 await connection.send(message)
 
     async with service.speech(request, deliver) as speech:
@@ -62,13 +61,13 @@ async def _serve(connection: Connection, service: Service, request: TalkRequest)
             await connection.run_stream(speech.stream, _listen(connection, speech))
         except RefusedError as error:
             moved = error.code == ELSEWHERE
-            speech.room.publish(interrupted("speaker") if moved else refusal(error))
+            await speech.room.publish(SPEAKER_LOST if moved else refusal(error))
             raise
         except WebSocketDisconnect:
-            speech.room.publish(interrupted("speaker"))
+            await speech.room.publish(SPEAKER_LOST)
             raise
-        end = {"type": "end", "audio_s": round(speech.stream.audio_s, 2)}
-        speech.room.publish(end)
+        end = End(audio_s=round(speech.stream.audio_s, 2))
+        await speech.room.publish(end)
     await connection.send(end)
 
 
@@ -85,7 +84,7 @@ async def _listen(connection: Connection, speech: OpenTalk) -> None:
                 return feeding.result()
             except WebSocketDisconnect as error:
                 lost, room.lost = error, True
-                room.publish(interrupted("speaker"))
+                await room.publish(SPEAKER_LOST)
                 await asyncio.wait({back}, timeout=RETURN_S)  # the open sentence stays open
         if back.done() and back.result():
             speech.stream.fail(lost)
@@ -106,9 +105,9 @@ async def _feed(connection: Connection, speech: OpenTalk) -> None:
             raise RefusedError("message", f"expected audio or a message of type stop, got {kind!r}")
 
 
-def _parse(message: dict[str, Any]) -> TalkRequest:
+def _parse(message: dict[str, Any]) -> Start:
     try:
-        return TalkRequest.model_validate(message)
+        return Start.model_validate(message)
     except ValidationError as error:
-        problems = "; ".join(explain(TalkRequest, dict(item))[:200] for item in error.errors()[:3])
+        problems = "; ".join(explain(Start, dict(item))[:200] for item in error.errors()[:3])
         raise RefusedError("start", f"the message start is not valid: {problems}") from None

@@ -12,16 +12,16 @@ import asyncio
 import binascii
 import secrets
 import time
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
-from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import OpenTalk, Service, TalkRequest, sampling_rate
-from alignatt_agent.serve.tail import text_of
-from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.serve.connection import Connection
+from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
+from alignatt_agent.serve.service import Service, sampling_rate
 from alignatt_agent.types.audio import Samples
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
@@ -88,11 +88,11 @@ class _Session:
         return () if language is None else (str(language),)
 
     async def _translate(self, first: bytes) -> None:
-        request = TalkRequest(targets=self._targets(), sample_rate=self._format[1])
+        request = Start(targets=self._targets(), sample_rate=self._format[1])
 
         async def deliver(found: list[Message]) -> None:
             for message in found:
-                await self._tell(message, speech)
+                await self._tell(message)
 
         async def listen() -> None:
             data: bytes | None = first
@@ -148,21 +148,16 @@ class _Session:
             raise RefusedError("format", "the audio format cannot change after the first audio")
         self._format = found
 
-    async def _tell(self, message: Message, speech: OpenTalk) -> None:
-        elapsed = round(1000 * message.get("audio_s", 0.0))
-        if message["type"] == "said":
-            delta = text_of(message["units"])
-            await _send(
-                self._connection, "session.output_transcript.delta", delta=delta, elapsed_ms=elapsed
-            )
-        wanted = self._settings["audio"]["input"].get("transcription")
-        if message["type"] == "heard" and wanted:
-            for sentence in message["closed"]:
-                delta = text_of(sentence)
-                end = round(1000 * sentence[-1][2])
-                await _send(
-                    self._connection, "session.input_transcript.delta", delta=delta, elapsed_ms=end
-                )
+    async def _tell(self, message: Message) -> None:
+        if isinstance(message, Said):
+            await self._tell_text("output", text_of(message.units), message.audio_s)
+        if isinstance(message, Heard) and self._settings["audio"]["input"].get("transcription"):
+            for sentence in message.closed:
+                await self._tell_text("input", text_of(sentence), sentence[-1].end)
+
+    async def _tell_text(self, side: str, delta: str, until_s: float) -> None:
+        kind, elapsed = f"session.{side}_transcript.delta", round(1000 * until_s)
+        await _send(self._connection, kind, delta=delta, elapsed_ms=elapsed)
 
 
 class _Transcription(_Session):
@@ -180,17 +175,18 @@ class _Transcription(_Session):
     def _targets(self) -> tuple[str, ...]:
         return (self._service.targets()[-1],)  # the speech itself
 
-    async def _tell(self, message: Message, speech: OpenTalk) -> None:
-        if message["type"] != "heard":
+    async def _tell(self, message: Message) -> None:
+        if not isinstance(message, Heard):
             return
-        for sentence in message["closed"]:
+        for sentence in message.closed:
             await self._extend(sentence)
-            usage = {"type": "duration", "seconds": round(sentence[-1][2] - sentence[0][1], 2)}
+            seconds = round(sentence[-1].end - sentence[0].start, 2)
+            usage = {"type": "duration", "seconds": seconds}
             await self._tell_item("completed", transcript=self._text, usage=usage)
             self._text = ""
-        await self._extend([word for word in message["words"] if word[-1] == "settled"])
+        await self._extend([word for word in message.words if word[-1] == "settled"])
 
-    async def _extend(self, words: list[Any]) -> None:
+    async def _extend(self, words: Iterable[tuple[Any, ...]]) -> None:
         """Send what is new in the words of the open sentence; its first ones begin an item."""
         before, self._text = self._text, text_of(words).lstrip()
         if self._text and not before:

@@ -8,11 +8,10 @@ is ignored: scores come from Simulstream's own server, which writes the log.
 
 from typing import Any
 
-from alignatt_agent.serve.rooms import Message
-from alignatt_agent.serve.service import Service, TalkRequest, sampling_rate
-from alignatt_agent.serve.stream import SpeakerStream
-from alignatt_agent.serve.tail import text_of
-from alignatt_agent.serve.wires.connection import Connection
+from alignatt_agent.serve.connection import Connection
+from alignatt_agent.serve.messages import Message, Said, Start, text_of
+from alignatt_agent.serve.service import Service, sampling_rate
+from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE
 
 
@@ -37,7 +36,7 @@ async def _stream(
 ) -> None:
     target = settings.get("target_lang") or service.engines.resolved.config.target_language
     source = settings.get("source_lang")
-    request = TalkRequest(
+    request = Start(
         source=None if source is None else str(source),
         targets=() if target is None else (str(target),),
         sample_rate=sampling_rate(settings.get("sample_rate", SAMPLE_RATE)),
@@ -45,7 +44,7 @@ async def _stream(
     )
 
     async def deliver(found: list[Message]) -> None:
-        new = "".join(text_of(item["units"]) for item in found if item["type"] == "said")
+        new = "".join(text_of(item.units) for item in found if isinstance(item, Said))
         await connection.send({"new": new, "deleted": ""})
 
     async with service.speech(request, deliver) as speech:

@@ -11,9 +11,9 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
-from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.messages import Message
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.stream import SpeakerStream
+from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
 """A client that reads nothing for so long counts as disconnected."""
@@ -23,25 +23,15 @@ REASON = 120
 
 
 class Connection:
-    """A client's WebSocket, which was accepted.
-
-    Attributes:
-        path, query: of its address.
-        sent: number of messages to the client so far.
-        token: that the client has shown.
-        speaking: whether it has the place of a speaker.
-        wait, since: the limit of the wait for a message, and when it began, if it goes on.
-    """
+    """A client's WebSocket, which was accepted."""
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
-        self._socket = socket
-        self.path = socket.url.path
-        self.query = socket.query_params
-        self.sent = 0
-        self.token, self.speaking = "", False
-        self._service = service
+        self._socket, self._service = socket, service
+        self.path, self.query = socket.url.path, socket.query_params
+        self.sent = 0  # messages so far
+        self.token, self.speaking = "", False  # that it has shown; has it the place of a speaker?
         self._gone = False
-        self.since = math.inf
+        self.since = math.inf  # when the wait for a message began, if it goes on, and its limit
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
@@ -73,14 +63,18 @@ class Connection:
             raise RefusedError("message-size", f"{expected}, got {len(data)}", TOO_BIG)
         return data if isinstance(data, bytes) else _json(data)
 
-    async def send(self, message: Message) -> None:
-        """Send a message, unless the client is gone."""
+    async def send(self, message: Message | dict[str, Any]) -> None:
+        """Send a message, ours or of another protocol, unless the client is gone."""
         if self._gone:
             return
         self.sent += 1
+        if isinstance(message, Message):
+            text = message.model_dump_json()
+        else:
+            text = json.dumps(message, ensure_ascii=False)
         try:
             async with asyncio.timeout(SEND_S):
-                await self._socket.send_json(message)
+                await self._socket.send_text(text)
         except (TimeoutError, WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
             self._gone = True
 

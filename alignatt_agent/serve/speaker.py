@@ -12,12 +12,11 @@ from functools import partial
 import numpy as np
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.serve import messages
-from alignatt_agent.serve.access import BROKEN, LATER, RefusedError
-from alignatt_agent.serve.arrivals import Arrivals
+from alignatt_agent.serve.access import BROKEN, LATER, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
+from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.serve.rooms import Message
+from alignatt_agent.serve.rooms import Arrivals
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import Resampler
 from alignatt_agent.types.stopwatch import STAGES
@@ -40,32 +39,17 @@ ATTEMPTS = 3
 
 @dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's audio on its way through the cascade.
-
-    Attributes:
-        stream: recognizes and translates.
-        engines: behind the stream.
-        resampler: makes the client's audio 16 kHz.
-        chunk_ms: audio per step.
-        live: take waiting audio in longer steps, so that a slow machine takes longer steps instead
-            of falling behind; else every step takes exactly ``chunk_ms``.
-        offset_s: seconds of the talk before this stream.
-        deliver: receives the messages of each step.
-        threads: where steps run.
-        said: text of the open sentence so far, by target.
-        arrivals: notes when the audio arrives.
-        finished: whether all is translated.
-    """
+    """One speaker's audio on its way through the cascade; ``finished`` when all is translated."""
 
     stream: Stream | RemoteStream
     engines: EnginePool
     resampler: Resampler
-    chunk_ms: int
+    chunk_ms: int  # audio per step; longer ``live`` steps take what waits on a slow machine
     live: bool
-    offset_s: float
-    deliver: Callable[[list[Message]], Awaitable[None]]
+    offset_s: float  # length of the talk before this stream
+    deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
     threads: Executor
-    said: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)  # of the open sentence, by target
     arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
@@ -177,12 +161,15 @@ class SpeakerStream:
             raise RefusedError("internal", message, BROKEN) from error
         seconds = time.perf_counter() - begin
         self._busy_s, self._step_s = self._busy_s + seconds, seconds
-        gone = bool(failures) and not self.engines.healthy()
-        found = [] if step is None else messages.of_step(step, self.offset_s, self.said)
-        warnings = [messages.warning(error, target) for target, error in failures]
-        alarm = [messages.interrupted()] if gone else warnings
-        await self.deliver([*found, *alarm, self._status(seconds, step)])
-        if gone:
+        dead = bool(failures) and not self.engines.healthy()
+        found = [] if step is None else of_step(step, self.offset_s, self.said)
+        again = [
+            StepError(message=f"{public(str(cause))}; it is tried again", target=target)
+            for target, cause in failures
+        ]
+        found += [ENGINE_FAILED] if dead else again
+        await self.deliver([*found, self._status(seconds, step)])
+        if dead:
             await self._interrupt(failures[0][1])
             return False
         self._failures = 0 if step is not None and step.steps else self._failures + 1
@@ -201,22 +188,20 @@ class SpeakerStream:
             raise gone(error)
         self._may_wait_s = MAX_WAITING_S
 
-    def _status(self, seconds: float, step: StreamStep | None) -> Message:
+    def _status(self, seconds: float, step: StreamStep | None) -> Status:
         heard_s = self._heard / SAMPLE_RATE
         steps = step.steps.values() if step is not None else ()
-        return {
-            "type": "status",
-            "audio_s": round(self.audio_s, 2),
-            "behind_s": round(self._waiting / SAMPLE_RATE, 2),
-            "step_ms": round(1000 * seconds),
-            # Targets are translated in parallel: a step waits for the slowest.
-            "stages": {
-                stage: round(1000 * max(own.seconds.get(stage, 0.0) for own in steps))
-                for stage in STAGES
-                if steps
-            },
-            "rtf": round(self._busy_s / heard_s, 2) if heard_s else 0.0,
+        # Targets are translated in parallel: a step waits for the slowest.
+        slowest = {
+            stage: max(own.seconds.get(stage, 0.0) for own in steps) for stage in STAGES if steps
         }
+        return Status(
+            audio_s=round(self.audio_s, 2),
+            behind_s=round(self._waiting / SAMPLE_RATE, 2),
+            step_ms=round(1000 * seconds),
+            stages={stage: round(1000 * took) for stage, took in slowest.items()},
+            rtf=round(self._busy_s / heard_s, 2) if heard_s else 0.0,
+        )
 
 
 def gone(error: Exception) -> RefusedError:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.messages import Status
 from alignatt_agent.serve.service import sampling_rate
-from alignatt_agent.serve.stream import MAX_WAITING_S, SpeakerStream
+from alignatt_agent.serve.speaker import MAX_WAITING_S, SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
 from alignatt_agent.types.audio import Resampler
+from tests.serve import live
 from tests.serve.live import asynchronous
 
 
@@ -89,7 +91,7 @@ class Scene:
 
     async def deliver(self, found):
         self.told += found
-        self.statuses += [message for message in found if message["type"] == "status"]
+        self.statuses += [message for message in found if isinstance(message, Status)]
 
     def healthy(self):
         return self._healthy
@@ -109,7 +111,7 @@ class Scene:
         return self.inner.sizes
 
     def errors(self):
-        return [message for message in self.told if message["type"] == "error"]
+        return [message for message in self.told if message.type == "error"]
 
 
 def audio(samples):
@@ -135,7 +137,7 @@ async def lags(live, minutes, step_s=0.15):
         steps = len(found) + 1
         while len(it.statuses) < steps:
             await asyncio.sleep(0)
-        found.append(now - it.statuses[-1]["audio_s"])
+        found.append(now - it.statuses[-1].audio_s)
     it.running.cancel()
     return found
 
@@ -153,7 +155,7 @@ async def test_what_waits_when_a_talk_is_resumed_comes_in_short_steps(resumed_s,
     it = Scene(live=True, permitted=99, offset_s=resumed_s)
     await it.stream.feed(audio(4 * SAMPLE_RATE))
     assert await it.end() == [SAMPLE_RATE * seconds for seconds in steps]
-    behind = [status["behind_s"] for status in it.statuses[:-1]]  # the last is that of the end
+    behind = [status.behind_s for status in it.statuses[:-1]]  # the last is that of the end
     assert behind == [4.0 - sum(steps[: k + 1]) for k in range(len(steps))]
 
 
@@ -183,7 +185,7 @@ async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
         while len(it.statuses) < len(it.inner.sizes) or not it.inner.sizes:
             await asyncio.sleep(0.001)
     await it.end()
-    told = [(error["message"], error["final"]) for error in it.errors()]
+    told = [(error.message, error.final) for error in it.errors()]
     assert told == [("no memory; it is tried again", False)]
 
 
@@ -216,7 +218,7 @@ async def test_a_stream_waits_for_engines_that_are_restarted_and_keeps_all_audio
     _, *sizes = await it.end()
     assert sum(sizes) == seconds * SAMPLE_RATE
     assert sizes[-3:] == 3 * [longest * SAMPLE_RATE]
-    assert [(error["code"], error["final"]) for error in it.errors()] == [("engine", False)]
+    assert [(error.code, error.final) for error in it.errors()] == [("engine", False)]
 
 
 @asynchronous
@@ -224,3 +226,39 @@ async def test_the_end_is_tried_again():
     it = Scene(live=False, errors=[EngineError("no memory"), None])
     await it.end()
     assert it.inner.finished == 2
+
+
+def lag(service):
+    return service.metrics.registry.get_sample_value("alignatt_lag_p95_seconds")
+
+
+def test_a_talk_is_translated_as_it_is_heard(client, service):
+    found = live.speak(client, targets=["de", "zh"], detail="why", live=False)
+    ready, *_, end = found
+    assert ready["type"] == "ready"
+    assert (ready["protocol"], ready["source"], ready["targets"]) == (2, "en", ["de", "zh"])
+    assert ready["languages"][1] == {"code": "zh", "name": "Chinese", "spaced": False, "rtl": False}
+    assert live.text_of(found) == live.GERMAN
+    assert live.text_of(found, "zh") == live.CHINESE
+    assert end == {"type": "end", "audio_s": live.WORDS / 2}
+    steps = [message["audio_s"] for message in found if message["type"] == "status"]
+    assert steps[:3] == [0.85, 1.7, 2.55]  # a file keeps its grid
+    assert lag(service) == 0  # and waits on purpose
+    early = [m for m in found if m["type"] == "said" and m["audio_s"] < live.WORDS / 2]
+    assert len(early) > 6
+    for message in early:
+        for _, begin, finish, _ in message["units"]:
+            assert 0 <= begin <= finish <= message["audio_s"]
+
+
+@pytest.mark.parametrize(
+    ("detail", "more"), [("text", set()), ("words", {"heard"}), ("why", {"heard", "draft"})]
+)
+def test_each_client_gets_the_detail_that_it_asks_for(client, service, detail, more):
+    kinds = {message["type"] for message in live.speak(client, detail=detail)}
+    assert kinds == {"ready", "said", "status", "end"} | more
+    assert lag(service) > 0
+
+
+def test_stop_without_audio(client):
+    assert [message["type"] for message in live.speak(client, b"")] == ["ready", "status", "end"]
