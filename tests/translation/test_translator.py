@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement
+from alignatt_agent.translation.alignment import carry_over
 from alignatt_agent.translation.drafter import Drafter
-from alignatt_agent.translation.revision import carry_over
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import Draft, EngineError, SourceView
 from alignatt_agent.types.stopwatch import Stopwatch
@@ -255,7 +255,7 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
     prompt = Prompts().build(["a"])
     drafter.draft(prompt, (), 8)
     begun = drafter.draft(prompt, (), 8)
-    drafter.draft(prompt, (), 8, begun=begun)
+    drafter.draft(prompt, (), 8, resumed=begun)
     with pytest.raises(EngineError):
         drafter.draft(prompt, (), 8)
     drafter.draft(prompt, ids(" b"), 8)
