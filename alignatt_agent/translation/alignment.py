@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from alignatt_agent.translation.units import UnitDecoder, is_punctuation
 from alignatt_agent.types.running_text import common_prefix
 
+Ids = tuple[int, ...]
 Aligned = tuple[int | None, ...]
 """The source word of every accepted token, where it is known."""
 
@@ -31,9 +32,7 @@ def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Align
     return tuple(None if word is None else min(places[word], last) for word in aligned)
 
 
-def first_of_next(
-    units: UnitDecoder, accepted: Sequence[int], aligned: Sequence[int | None], length: int
-) -> int:
+def first_of_next(units: UnitDecoder, accepted: Ids, aligned: Aligned, length: int) -> int:
     """Return how many accepted tokens translate the first ``length`` source words.
 
     Single peaks err, so the split is the last of the unit boundaries that contradict the fewest of
@@ -52,9 +51,7 @@ def first_of_next(
     return best
 
 
-def repeated_of(
-    units: UnitDecoder, kept: tuple[int, ...], rest: tuple[int, ...], finish: tuple[int, ...]
-) -> int:
+def repeated_of(units: UnitDecoder, kept: Ids, rest: Ids, finish: Ids) -> int:
     """Return how many ``rest`` tokens after ``kept`` ``finish`` repeats, in whole units."""
     same = common_prefix(rest, finish)
     cuts = units.boundaries(kept + rest, len(kept))

