@@ -12,8 +12,8 @@ from alignatt_agent.types.running_text import common_prefix
 
 BROKEN = "\ufffd"
 LOOK = 8
-"""Such a token is looked for whenever so many more are decoded together. In a sentence of 400 tokens
-with drafts of 16, Qwen3's tokenizer decodes 13 for each in German and 28 in Chinese."""
+"""Such a token is looked for whenever so many more are decoded together. For each of 400 tokens of
+a sentence, with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,10 @@ class GrowingText:
         """Return the text of every beginning of ``ids``, the empty one included."""
         same = common_prefix(self._ids, ids)
         if same < len(ids):
-            self._ids, self._read = tuple(ids), self._read[: same + 1]
+            found = self._read[: same + 1]
             for token in ids[same:]:
-                self._read.append(self._next(self._read[-1], token))
+                found.append(self._next(found[-1], token))
+            self._ids, self._read = tuple(ids), found
         return self._read[: len(ids) + 1]
 
     def decode(self, ids: Sequence[int]) -> str:
