@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from alignatt_agent.translation.unit_times import source_words
-from alignatt_agent.types import Draft, Prompt
+from alignatt_agent.translation.units import UnitDecoder
+from alignatt_agent.types import Draft, DraftContext, Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
@@ -17,8 +18,8 @@ LOGGER = logging.getLogger(__name__)
 class Drafted:
     """A draft with the state it continues, kept to be gated again when the frontier moves.
 
-    ``earlier`` holds the whole translations of earlier sources of the utterance, latest first;
-    ``scanned`` counts the drafted tokens that the policy read.
+    ``earlier`` holds the whole translations of earlier sources of the utterance, latest first.
+    The policy may rely on ``accessible`` words; it read ``scanned`` drafted tokens.
     """
 
     source: tuple[str, ...]
@@ -26,21 +27,43 @@ class Drafted:
     prompt: Prompt
     draft: Draft
     earlier: tuple[tuple[int, ...], ...] = ()
+    accessible: int = 0
     scanned: int = 0
+
+    @property
+    def frontier(self) -> int:
+        """Number of source tokens of accessible words."""
+        return sum(word < self.accessible for word in self.prompt.token_word)
 
     @property
     def translation(self) -> tuple[int, ...]:
         """Accepted tokens, and drafted ones as far as they were scanned."""
         return self.prefix + self.draft.token_ids[: self.scanned]
 
+    def context(self, units: UnitDecoder) -> DraftContext:
+        """Return what policies read that read no attention."""
+        begin = len(self.prefix)
+
+        def unit_ends() -> tuple[int, ...]:
+            cuts = units.boundaries(self.prefix + self.draft.token_ids, begin)
+            return tuple(cut - begin for cut in cuts if cut > begin)
+
+        return DraftContext(
+            unit_ends,
+            tuple(known[begin:] if known[:begin] == self.prefix else () for known in self.earlier),
+            self.accessible,
+            written=lambda: len(units.units((), self.prefix)),
+        )
+
 
 class Drafter:
     """Drafts of one stream, counted and timed.
 
     Successive drafts are mostly equal, so the engine gets the previous one as expected tokens and
-    verifies it in one pass (unless ``verify`` is false). ``steps`` counts forward passes. A token
-    of the source may need so many (``expansion``) of the target. ``whole`` ends a draft, given the
-    translation before it, where it stops being one.
+    verifies it in one pass (unless ``verify`` is false). ``expected`` is how the last whole draft
+    translates the open utterance. ``steps`` counts forward passes. A token of the source may need
+    so many (``expansion``) of the target. ``whole`` ends a draft, given the translation before it,
+    where it stops being one.
     """
 
     def __init__(
@@ -51,20 +74,10 @@ class Drafter:
         expansion: float = 1.0,
         whole: Callable[[Draft, Sequence[int]], Draft] = lambda draft, before: draft,
     ) -> None:
-        self._engine, self._expansion, self._whole = engine, expansion, whole
-        self._watch = watch
-        self._verify = verify
-        self._expected: tuple[int, ...] = ()
+        self._engine, self._watch, self._verify = engine, watch, verify
+        self._expansion, self._whole = expansion, whole
+        self.expected: tuple[int, ...] = ()
         self.steps = 0
-
-    def expect(self, whole: tuple[int, ...] = ()) -> None:
-        """Expect ``whole`` as the translation of the utterance that is open now."""
-        self._expected = whole
-
-    def expected_after(self, prefix: tuple[int, ...]) -> tuple[int, ...]:
-        """Return how the last draft goes on after ``prefix``, if it begins with that."""
-        same = self._verify and self._expected[: len(prefix)] == prefix
-        return self._expected[len(prefix) :] if same else ()
 
     def draft(
         self,
@@ -73,22 +86,24 @@ class Drafter:
         max_tokens: int,
         readout: Readout | None = None,
         gate: Gate | None = None,
-        begun: Draft | None = None,
+        resumed: Draft | None = None,
     ) -> Draft:
         """Continue ``prompt``, which ends with the accepted translation ``prefix`` of its source.
 
-        ``begun``, an earlier draft of the same prompt, is continued; see ``TranslationEngine``.
+        ``resumed``, an earlier draft of the same prompt, is continued; see ``TranslationEngine``.
         """
-        before = begun or Draft((), False)
-        expected = self.expected_after(prefix + before.token_ids)
+        before = resumed or Draft((), False)
+        known = prefix + before.token_ids
+        same = self._verify and self.expected[: len(known)] == known
+        expected = self.expected[len(known) :] if same else ()
         with self._watch.stage("draft"):
-            draft = self._engine.draft(prompt, max_tokens, readout, gate, begun, expected)
+            draft = self._engine.draft(prompt, max_tokens, readout, gate, resumed, expected)
             draft = self._whole(draft, prefix)
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids
-        if draft.ended or self._expected[: len(whole)] != whole:
-            self._expected = whole  # else the last draft continues where this one was cut
+        if draft.ended or self.expected[: len(whole)] != whole:
+            self.expected = whole  # else the last draft continues where this one was cut
         return draft
 
     def finish(

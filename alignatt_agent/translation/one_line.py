@@ -27,23 +27,20 @@ def first_line(
         text: decodes ids.
         ids: encodes text.
     """
-    if "\n" not in text([*before, *draft.token_ids]).lstrip():
+    texts = [
+        text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)
+    ]
+    k = next((k for k, line in enumerate(texts[1:]) if "\n" in line), None)
+    if k is None:
         return draft
-    begin = len(text(before).lstrip())
-    for k in range(len(draft.token_ids)):
-        line, broken, _ = text([*before, *draft.token_ids[: k + 1]]).lstrip().partition("\n")
-        if broken:
-            known = text([*before, *draft.token_ids[:k]]).lstrip()
-            rest = ids(line[max(begin, len(known)) :].rstrip())
-            places = [*range(k), *[k] * len(rest)]
-            return replace(
-                draft,
-                token_ids=(*draft.token_ids[:k], *rest),
-                rows=None if draft.rows is None else draft.rows[np.array(places, np.intp)],
-                probabilities=tuple(
-                    draft.probabilities[at] for at in places if draft.probabilities
-                ),
-                ended=True,
-                cut=False,
-            )
-    return draft
+    line = texts[k + 1].partition("\n")[0]
+    rest = ids(line[max(len(texts[0]), len(texts[k])) :].rstrip())
+    places = [*range(k), *[k] * len(rest)]
+    return replace(
+        draft,
+        token_ids=(*draft.token_ids[:k], *rest),
+        rows=None if draft.rows is None else draft.rows[np.array(places, np.intp)],
+        probabilities=tuple(draft.probabilities[at] for at in places if draft.probabilities),
+        ended=True,
+        cut=False,
+    )

@@ -5,23 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from alignatt_agent.policy import Policy
-from alignatt_agent.translation.borders import first_of_next, repeated_of
+from alignatt_agent.translation.alignment import carry_over, first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.one_line import first_line
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.translation.revision import carry_over, realigned
 from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
-from alignatt_agent.types import (
-    Decision,
-    Draft,
-    DraftContext,
-    Emission,
-    GatedDraft,
-    SourceView,
-    Word,
-)
+from alignatt_agent.translation.utterance import StreamState, Utterance
+from alignatt_agent.types import Decision, Draft, Emission, GatedDraft, SourceView, Word
 from alignatt_agent.types.engines import Readout, TranslationEngine
 from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
@@ -36,7 +28,8 @@ class Translator:
     The accepted token ids of the open utterance only grow, and their text is the emitted text: a
     draft that goes on inside its last word is appended to that word. Forbidding such a draft would
     turn ``3`` of ``3,5`` into another number, and waiting would hold back the whole sentence.
-    After an exception of the engine everything is as before the call, which may be repeated.
+    Each step makes a ``StreamState`` of the one before, which is replaced at the end: after an
+    exception everything is as before the call, which may be repeated.
 
     Args:
         readout: attention heads; without it a prefix has no source words and is never split.
@@ -60,8 +53,6 @@ class Translator:
         watch: Stopwatch | None = None,
         history: History | None = None,
     ) -> None:
-        self._builder = prompt_builder
-        self._history = history or History(prompt_builder)
         self._units = units = UnitDecoder(tokenizer, spaced)
 
         def one_line(draft: Draft, before: Sequence[int]) -> Draft:
@@ -73,23 +64,7 @@ class Translator:
         self._policy = policy
         self._max_draft_tokens = max_draft_tokens
         self._early_stop = early_stop
-        self._drafted: Drafted | None = None
-        self._ahead: Drafted | None = None
-        self._accessible = 0  # words that the latest decision could rely on
-        self.emitted = 0
-        self._last = ""  # emitted unit
-        self._begun = False  # whether the words of a begun translation are still to come
-        self._told = 0.0, 0.0  # start of the last unit, end of the speech whose units have times
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the open utterance."""
-        self.gated: GatedDraft | None = None
-        self._open((), (), ())
-
-    def resume(self, accepted: tuple[int, ...]) -> None:
-        """Open an utterance whose translation already begins with the ``accepted`` tokens."""
-        self._open((), accepted, (None,) * len(accepted))
+        self._state = StreamState(history or History(prompt_builder))
 
     @property
     def steps(self) -> int:
@@ -99,38 +74,51 @@ class Translator:
     @property
     def accepted(self) -> tuple[int, ...]:
         """Accepted token ids of the open utterance; their text is emitted."""
-        return self._accepted
+        return self._state.utterance.accepted
+
+    @property
+    def emitted(self) -> int:
+        """Number of tokens emitted so far."""
+        return self._state.emitted
+
+    @property
+    def gated(self) -> GatedDraft | None:
+        """The draft and the decision of the last ``update``, if it had one."""
+        return self._state.gated
+
+    def reset(self) -> None:
+        """Forget the open utterance."""
+        self._state = replace(self._state, utterance=Utterance(), gated=None)
+
+    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
+        """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
+        history = self._state.history.remember(sentences)
+        utterance = Utterance().accepting(history.builder.ids(accepted), ())
+        utterance = replace(utterance, apart=not accepted)
+        self._state = replace(self._state, history=history, utterance=utterance)
 
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance as far as the policy allows.
 
         A changed source costs one draft; a moved frontier alone gates the last draft again.
         """
-        self.gated = None
-        source = tuple(word.text for word in view.words)
-        if not source:
-            # The recognizer took back every word: their translation stays emitted, but the next
-            # utterance must not continue it.
-            if not self._begun:
-                self._open((), (), ())
-            return Emission()
-        self._begun = False
-        accessible = min(view.accessible, len(source))
-        if accessible <= 0 or (self._drafted_for(source) and accessible == self._accessible):
-            return Emission()
-        drafted, decision = self._gate(source, accessible)
-        self._follow(source)
-        self._drafted, self._ahead, self._accessible = drafted, None, accessible
-        emission = self._accept(drafted, decision, accessible == len(source), view.words)
-        self.gated = self._trace(drafted, decision, accessible)
+        source, accessible = _read(view)
+        utterance, emission = self._state.utterance.hearing(source), Emission()
+        state = replace(self._state, utterance=utterance, gated=None)
+        if accessible > 0 and not utterance.decided(source, accessible):
+            state, emission = self._accept(
+                state, *self._gate(state, source, accessible), view.words
+            )
+        self._state = state
         return emission
 
     def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead for an ``update`` with the same words; its ``accessible`` may differ."""
-        source = tuple(word.text for word in view.words)
-        accessible = min(view.accessible, len(source))
-        if accessible > 0 and not self._drafted_for(source):
-            self._ahead, _ = self._gate(source, accessible)
+        (source, accessible), state = _read(view), self._state
+        if accessible > 0 and not state.utterance.decided(source):
+            ahead, _ = self._gate(state, source, accessible)
+            utterance = replace(state.utterance, ahead=ahead, expected=self._drafter.expected)
+            self._state = replace(state, utterance=utterance)
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
@@ -143,80 +131,63 @@ class Translator:
         source = tuple(word.text for word in words)
         if not source:
             return Emission()
-        places = carry_over(self._source, source)
-        aligned = [None if word is None else places[word] for word in self._aligned]
-        split = first_of_next(self._units, self._accepted, aligned, len(source))
-        kept, rest = self._accepted[:split], self._accepted[split:]
+        state, now = self._state, self._state.utterance
+        places = carry_over(now.source, source)
+        aligned = tuple(None if word is None else places[word] for word in now.aligned)
+        split = first_of_next(self._units, now.accepted, aligned, len(source))
+        kept, rest = now.accepted[:split], now.accepted[split:]
 
-        before = self._drafter.expected_after(())
+        self._drafter.expected = now.expected
         finish, sources = self._drafter.finish(
-            self._history.prompt, source, kept, self._max_draft_tokens, self._readout
+            state.history.prompt, source, kept, self._max_draft_tokens, self._readout
         )
         if (start := loop_start(kept + finish)) is not None:  # to the end of its unit
-            ends = self._units.boundaries(kept + finish)
-            finish = finish[: max(0, next(end for end in ends if end >= start) - len(kept))]
+            end = self._units.boundaries(kept + finish, start)[0]
+            finish = finish[: max(0, end - len(kept))]
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
-        self._apart |= bool(rest)  # which was emitted last, and is not what these units continue
-        emission = self._emission(kept, finish, sources, words)
+        # The rest was emitted last, and is not what these units continue.
+        state = replace(state, utterance=replace(now, apart=now.apart or bool(rest)))
+        state, emission = self._emit(state, kept, finish, sources, words)
         if rest and is_punctuation("".join(emission.units)):
             emission = Emission()  # a late full stop would dangle in the next sentence
 
-        self.emitted += len(finish)
-        beyond = sum(place < len(source) for place in places)
-        self._open(
-            self._source[beyond:],
-            rest,
-            tuple(
+        done = kept if rest else kept + finish
+        opened = Utterance(
+            source=now.source[sum(place < len(source) for place in places) :],
+            accepted=rest,
+            aligned=tuple(
                 None if word is None else max(0, word - len(source))
                 for word in aligned[len(aligned) - len(rest) :]
             ),
+            # The last draft may include the next sentence.
+            expected=now.expected[len(done) :] if now.expected[: len(done)] == done else (),
+            apart=not rest or bool(emission.units),
         )
-        self._apart |= bool(emission.units)
-        done = kept if rest else kept + finish
-        self._history.add(source, kept + finish)
-        if before[: len(done)] == done:  # the last draft included the next sentence
-            self._drafter.expect(before[len(done) :])
+        history = state.history.add(source, kept + finish)
+        self._state = replace(state, history=history, utterance=opened)
         return emission
 
-    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
-        self._history.remember(sentences)
-        self.resume(self._builder.ids(accepted))
-        self._begun = bool(accepted)
-
-    def _open(
-        self, source: tuple[str, ...], accepted: tuple[int, ...], aligned: tuple[int | None, ...]
-    ) -> None:
-        """Start an utterance; ``aligned`` gives the source word of every accepted token."""
-        self._source = source
-        self._accepted = accepted
-        self._aligned = aligned
-        self._drafted = self._ahead = None
-        self._accessible = 0
-        self._begun = False
-        self._apart = not accepted  # whether the next unit continues no emitted text
-        self._drafter.expect()
-
-    def _drafted_for(self, source: tuple[str, ...]) -> bool:
-        return self._drafted is not None and self._drafted.source == source
-
-    def _gate(self, source: tuple[str, ...], accessible: int) -> tuple[Drafted, Decision]:
+    def _gate(
+        self, state: StreamState, source: tuple[str, ...], accessible: int
+    ) -> tuple[Drafted, Decision]:
         """Return the draft for ``source``, an earlier one if it still holds, and its decision."""
-        drafted = self._drafted
-        if self._ahead is not None and self._ahead.source == source:
-            drafted = self._ahead
-        elif drafted is None or drafted.source != source:
-            earlier = (drafted.translation, *drafted.earlier)[:MEMORY] if drafted else ()
-            prompt = self._history.prompt(source, self._accepted)
+        now = state.utterance
+        self._drafter.expected = now.expected
+        drafted = now.draft_for(source)
+        if drafted is None:
+            prompt = state.history.prompt(source, now.accepted)
             nothing = Draft((), False, cut=True)
-            drafted = Drafted(source, self._accepted, prompt, nothing, earlier)
-        frontier = sum(word < accessible for word in drafted.prompt.token_word)
+            last = now.drafted
+            earlier = (last.translation, *last.earlier)[:MEMORY] if last else ()
+            drafted = Drafted(source, now.accepted, prompt, nothing, earlier)
+        drafted = replace(drafted, accessible=accessible)
+        frontier = drafted.frontier
         gate = self._policy.gate(frontier) if self._early_stop else None
         while True:
             draft = drafted.draft
-            decision = self._policy.decide(draft, frontier, self._context(drafted, accessible))
+            decision = self._policy.decide(draft, frontier, drafted.context(self._units))
             done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
             if done or decision.closed:
                 scanned = len(decision.peaks) or len(draft.token_ids)
@@ -232,79 +203,68 @@ class Translator:
             )
             drafted = replace(drafted, draft=draft)
 
-    def _trace(self, drafted: Drafted, decision: Decision, accessible: int) -> GatedDraft:
-        words = drafted.prompt.token_word
-        border = sum(word < accessible for word in words)
+    def _accept(
+        self, state: StreamState, drafted: Drafted, decision: Decision, words: Sequence[Word]
+    ) -> tuple[StreamState, Emission]:
+        """Emit what the policy accepts of a draft, in whole units."""
+        now, draft = state.utterance.deciding(drafted, self._drafter.expected), drafted.draft
+        state, emission = replace(state, utterance=now), Emission()
+        # Recognizers punctuate a word only once they know what follows, and a mark that comes later
+        # cannot be glued to a word that is already out.
+        heard = drafted.accessible == len(drafted.source)
+        closed = draft.ended and heard and ends_clause(drafted.source[-1])
+        taken = len(now.accepted) - len(drafted.prefix)
+        whole = self._units.complete(drafted.prefix, draft.token_ids, decision.accepted, closed)
+        if whole > taken:
+            added = draft.token_ids[taken:whole]
+            sources = source_words(drafted.prompt, draft)[taken:whole]
+            state, emission = self._emit(state, now.accepted, added, sources, words)
+            peaks = decision.peaks[taken:whole]
+            aligned = tuple(drafted.prompt.token_word[peak] for peak in peaks)
+            state = replace(state, utterance=state.utterance.accepting(added, aligned))
+        gated = self._trace(drafted, decision, max(taken, whole))
+        return replace(state, gated=gated), emission
+
+    def _trace(self, drafted: Drafted, decision: Decision, emitted: int) -> GatedDraft:
+        words, border = drafted.prompt.token_word, drafted.frontier
         if gate := self._policy.gate(border):
             border = max(0, border + int(gate.settings["border_margin"]))
         return GatedDraft(
             accepted=self._units.text(drafted.prefix),
-            tokens=tuple(self._units.text((token,)) for token in drafted.draft.token_ids),
+            tokens=self._units.tokens(drafted.draft.token_ids),
             words=tuple(words[peak] for peak in decision.peaks),
             decision=decision,
             edge=words[border] if border < len(words) else len(drafted.source),
-            emitted=len(self._accepted) - len(drafted.prefix),
+            emitted=emitted,
         )
 
-    def _context(self, drafted: Drafted, accessible: int) -> DraftContext:
-        begin = len(drafted.prefix)
-
-        def unit_ends() -> tuple[int, ...]:
-            cuts = self._units.boundaries(drafted.prefix + drafted.draft.token_ids)
-            return tuple(cut - begin for cut in cuts if cut > begin)
-
-        earlier = (
-            whole[begin:] if whole[:begin] == drafted.prefix else () for whole in drafted.earlier
-        )
-
-        def written() -> int:
-            return len(self._units.units((), drafted.prefix))
-
-        return DraftContext(unit_ends, tuple(earlier), accessible, written)
-
-    def _follow(self, source: tuple[str, ...]) -> None:
-        """Carry the recorded alignment over to a revised source."""
-        if source != self._source:
-            self._aligned = realigned(self._aligned, self._source, source)
-            self._source = source
-
-    def _accept(
-        self, drafted: Drafted, decision: Decision, source_closed: bool, words: Sequence[Word]
-    ) -> Emission:
-        draft = drafted.draft
-        # Recognizers punctuate a word only once they know what follows, and a mark that comes later
-        # cannot be glued to a word that is already out.
-        closed = draft.ended and source_closed and ends_clause(drafted.source[-1])
-        taken = len(self._accepted) - len(drafted.prefix)
-        whole = self._units.complete(drafted.prefix, draft.token_ids, decision.accepted, closed)
-        if whole <= taken:
-            return Emission()
-        added = draft.token_ids[taken:whole]
-        sources = source_words(drafted.prompt, draft)[taken:whole]
-        emission = self._emission(self._accepted, added, sources, words)
-        peaks = decision.peaks[taken:whole]
-        aligned = tuple(drafted.prompt.token_word[peak] for peak in peaks)
-        self._accepted += added
-        self.emitted += len(added)
-        self._aligned += aligned if aligned else (None,) * len(added)
-        return emission
-
-    def _emission(
+    def _emit(
         self,
+        state: StreamState,
         before: tuple[int, ...],
         added: tuple[int, ...],
         sources: Sequence[int],
         words: Sequence[Word],
-    ) -> Emission:
-        """Return the units of ``added`` tokens; ``sources`` are theirs among the source words."""
-        units = self._units.units(before, added)
+    ) -> tuple[StreamState, Emission]:
+        """Emit the units of ``added`` tokens; ``sources`` are theirs among the source words."""
+        units, now = self._units.units(before, added), state.utterance
         if len(sources) == len(added):
             times = spans(self._units.owners(before, added), sources, words)
         else:
-            times = spread(len(units), self._told, words[0].start, words[-1].end)
-        start = times[-1].start if times else self._told[0]
-        self._told = start, max(self._told[1], words[-1].end)
-        if units and self._apart:
-            units = (self._units.apart(self._last, units[0]), *units[1:])
-        self._last, self._apart = (units or (self._last,))[-1], self._apart and not units
-        return Emission(units, times)
+            times = spread(len(units), state.told, words[0].start, words[-1].end)
+        if units and now.apart:
+            units = (self._units.apart(state.unit, units[0]), *units[1:])
+        start = times[-1].start if times else state.told[0]
+        state = replace(
+            state,
+            utterance=replace(now, apart=now.apart and not units),
+            emitted=state.emitted + len(added),
+            unit=(units or (state.unit,))[-1],
+            told=(start, max(state.told[1], words[-1].end)),
+        )
+        return state, Emission(units, times)
+
+
+def _read(view: SourceView) -> tuple[tuple[str, ...], int]:
+    """Return the words of a view, and how many of them are accessible."""
+    return tuple(word.text for word in view.words), min(view.accessible, len(view.words))

@@ -22,7 +22,9 @@ from typing import Any
 
 import regex
 
-BROKEN = "\ufffd"
+from alignatt_agent.translation.decoding import BROKEN as BROKEN
+from alignatt_agent.translation.decoding import GrowingText
+
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
@@ -54,8 +56,10 @@ class UnitDecoder:
     """Reads token ids as stability units of a language, ``spaced`` if it has spaces."""
 
     def __init__(self, tokenizer: Any, spaced: bool) -> None:
-        self._tokenizer = tokenizer
         self._spaced = spaced
+        self._growing = GrowingText(
+            tokenizer, lambda text, place: bool(self._cuts([text[:place]], text, closed=False))
+        )
 
     def complete(
         self, accepted: Sequence[int], draft: Sequence[int], limit: int, closed: bool
@@ -64,27 +68,18 @@ class UnitDecoder:
 
         ``closed`` says that nothing can follow the draft's last token.
         """
-        before = self.text(accepted)
-        texts = [self.text([*accepted, *draft[:k]]) for k in range(1, len(draft) + 1)]
+        texts = self._texts(accepted, draft)
         # A partial character tells nothing about what follows; some decoders even blank the whole
         # bytes before it.
-        seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), before)
-        for k in range(limit, 0, -1):
-            text = texts[k - 1]
-            grown = text.startswith(before) and seen.startswith(text)
-            if grown and self._is_boundary(text, seen[len(text) :], closed):
-                return k
-        return 0
+        seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), texts[0])
+        cuts = self._cuts(texts, seen, closed)
+        return max((k for k in cuts if k <= limit and texts[k].startswith(texts[0])), default=0)
 
-    def boundaries(self, ids: Sequence[int]) -> list[int]:
-        """Return every length at which ``ids`` split between units, 0 and the end included."""
-        whole = self.text(ids)
-        inner = []
-        for k in range(1, len(ids)):
-            text = self.text(ids[:k])
-            if whole.startswith(text) and self._is_boundary(text, whole[len(text) :], True):
-                inner.append(k)
-        return [0, *inner, len(ids)] if ids else [0]
+    def boundaries(self, ids: Sequence[int], begin: int = 0) -> list[int]:
+        """Return the lengths from ``begin`` on at which ``ids`` split, 0 and the end included."""
+        texts = self._texts(ids[:begin], ids[begin:])
+        cuts = self._cuts(texts[:-1], texts[-1], closed=True)
+        return [*(begin + cut for cut in cuts), len(ids)]
 
     def units(self, accepted: Sequence[int], added: Sequence[int]) -> tuple[str, ...]:
         """Return the units that ``added`` ids append to the text of the ``accepted`` ones.
@@ -93,10 +88,9 @@ class UnitDecoder:
         """
         if not added:
             return ()
-        before, after = self.text(accepted), self.text([*accepted, *added])
-        alone = " " * self._spaced + self.text(added)
-        grown = after[len(before.rstrip()) :] if after.startswith(before) else alone
-        found = (_SPACED if self._spaced else _UNSPACED).findall(grown.replace(BROKEN, ""))
+        before, *_, after = self._appended(accepted, added)
+        grown = after[len(before.rstrip()) :].replace(BROKEN, "")
+        found = (_SPACED if self._spaced else _UNSPACED).findall(grown)
         return tuple((gap if _GAP.fullmatch(gap) else " ") + solid for gap, solid in found)
 
     def apart(self, last: str, unit: str) -> str:
@@ -106,14 +100,10 @@ class UnitDecoder:
 
     def owners(self, accepted: Sequence[int], added: Sequence[int]) -> list[list[int]]:
         """Return which ``added`` tokens, at least one, write each of ``units(accepted, added)``."""
-        if not added:
-            return []
-        whole = self.text([*accepted, *added])
-        before = list(accepted) if whole.startswith(self.text(accepted)) else []
-        spans, written = [], len(_solid(self.text(before)))
+        before, *texts = self._appended(accepted, added)
+        spans, written = [], len(_solid(before))
         offset = written
-        for k in range(1, len(added) + 1):
-            text = self.text([*before, *added[:k]])
+        for text in texts:
             begin, written = written, max(written, len(_solid(text)))
             # A part of a character counts for the character that comes next.
             spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
@@ -127,22 +117,48 @@ class UnitDecoder:
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``."""
-        text: str = self._tokenizer.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
+        last = self._growing.read(ids)[-1]
+        return last.head + last.text
 
-    def _is_boundary(self, text: str, rest: str, closed: bool) -> bool:
-        if not text:
-            return True
-        if text.endswith(BROKEN):
-            return False
-        if text[-1].isspace() or rest[:1].isspace():
-            return True
-        if not rest:
-            open_end = text[-1] in CLOSING + QUOTES or _OPEN_END.match(text[-1])
-            return closed or not (self._spaced or open_end)
-        return not self._spaced and part(text, rest)
+    def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the text of each id alone."""
+        return tuple(self._growing.decode((token,)) for token in ids)
+
+    def _texts(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
+        """Return the texts of ``accepted`` and of what each ``added`` id makes of it.
+
+        They leave out the same beginning of it, which ends between units.
+        """
+        found = self._growing.read((*accepted, *added))[len(accepted) :]
+        begin = len(found[0].head)
+        return [read.head[begin:] + read.text for read in found]
+
+    def _appended(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
+        """Return such texts; where a decoder rewrites earlier text, those of ``added`` alone."""
+        texts = self._texts(accepted, added)
+        if texts[-1].startswith(texts[0]):
+            return texts
+        alone = (self._growing.decode(added[:k]) for k in range(len(added) + 1))
+        return [" " * self._spaced + text for text in alone]
+
+    def _cuts(self, texts: Sequence[str], whole: str, closed: bool) -> list[int]:
+        """Return the numbers of ``texts`` that are whole units of ``whole``, their continuation.
+
+        ``closed`` says that nothing can follow ``whole``.
+        """
+        ends = set() if self._spaced else {found.end() for found in _UNSPACED.finditer(whole)}
+
+        def is_end(text: str) -> bool:
+            if text.endswith(BROKEN) or not whole.startswith(text):
+                return False
+            if not text or text[-1].isspace() or whole[len(text) :][:1].isspace():
+                return True
+            if len(text) == len(whole):
+                open_end = text[-1] in CLOSING + QUOTES or _OPEN_END.match(text[-1])
+                return closed or not (self._spaced or open_end)
+            return len(text) in ends
+
+        return [k for k, text in enumerate(texts) if is_end(text)]
 
 
 def _solid(text: str) -> str:

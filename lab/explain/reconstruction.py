@@ -93,7 +93,7 @@ def explain(
     translator = Translator(
         recorder, builder, tokenizer, readout, policy, spaced, max_tokens, early_stop=False
     )
-    translator.resume(prefix)
+    translator.remember((), accepted)
     translator.update(SourceView(tuple(Word(text, 0.0, 0.0) for text in source), accessible))
     gated, prompt, draft = translator.gated, recorder.prompt, recorder.last
     assert gated is not None

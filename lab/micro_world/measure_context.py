@@ -73,7 +73,7 @@ def translated(
         history, texts = History(builder, kept, TOKENS), []
         for words in talk:
             draft = engines.translation.draft(history.prompt(words, ()), MAX_TARGET_TOKENS)
-            history.add(words, draft.token_ids)
+            history = history.add(words, draft.token_ids)
             texts.append(str(engines.tokenizer.decode(draft.token_ids)))
         return texts
 

@@ -145,7 +145,7 @@ def _sentences(path: Path) -> list[Case]:
             words = [word for i in chosen for word in english[i].split()]
             target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
             history = History(builder, number % 2, BUDGET)  # of every other case
-            history.remember([(english[chosen[0] - 1], translated[chosen[0] - 1])])
+            history = history.remember([(english[chosen[0] - 1], translated[chosen[0] - 1])])
             cases.append((history.prompt(words, target[: number % 4]), heads))
     return cases
 

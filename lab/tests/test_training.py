@@ -109,7 +109,7 @@ def test_a_history_is_written_as_the_product_writes_it_and_scored_as_well(tokeni
     sources = [turn.rpartition("<|turn>user\n")[2].partition("\n\n")[0] for turn in turns[:-1]]
     history = History(builder, 6, 2000)
     for source, turn in zip(sources[:-1], turns[1:], strict=False):
-        history.add(source.split(), builder.ids(turn.partition("<turn|>")[0]))
+        history = history.add(source.split(), builder.ids(turn.partition("<turn|>")[0]))
     asked = history.prompt(sources[-1].split(), ()).token_ids
     assert list(asked) == row.ids[: row.first]
 

@@ -20,9 +20,7 @@ def decoded(tokenizer, prompt):
 
 
 def remembering(builder, talk, sentences=2):
-    history = History(builder, sentences, 512)
-    history.remember(talk)
-    return history
+    return History(builder, sentences, 512).remember(talk)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +66,9 @@ def test_a_closed_prompt_goes_on(byte_level):
     history = History(builder, 2, 512)
     for source, translation in TALK:
         last = history.prompt(source.split(), builder.ids(translation)).token_ids
-        history.add(source.split(), builder.ids(translation))
+        history = history.add(source.split(), builder.ids(translation))
         assert history.prompt(OPEN, ()).token_ids[: len(last)] == last
-    history.add(["It."], ())  # untranslated
+    history = history.add(["It."], ())  # untranslated
     assert decoded(byte_level, history.prompt(OPEN, ())).count("It.") == 0
 
 
@@ -80,7 +78,7 @@ def test_the_window_is_cut_by_whole_sentences(byte_level, sentences, tokens):
     history, sizes = History(builder, sentences, tokens), []
     for number in range(20):
         source, translation = f"Number {number} is here.", f"Nummer {number} ist da."
-        history.remember([(source, translation)])
+        history = history.remember([(source, translation)])
         text = decoded(byte_level, history.prompt(["Open"], ()))
         shown = [k for k in range(20) if f"Number {k} is here." in text]
         assert shown == [k for k in range(20) if f"Nummer {k} ist da." in text]

@@ -96,6 +96,10 @@ def test_byte_fallback_of_a_real_decoder(gemma_like):
     assert [zh.complete([], ids, k, True) for k in range(7)] == [0, 0, 0, 3, 3, 3, 6]
     assert zh.complete([], ids[:4], 4, False) == 3
     assert zh.units(ids[:3], ids[3:]) == ("龘",)
+    for text in ("鑫" * 9, " a" * 4 + "鑫"):  # so far back, too
+        ids = gemma_like.convert_tokens_to_ids([f"<0x{byte:02X}>" for byte in text.encode()])
+        for k in range(len(ids) + 1):
+            assert zh.text(ids[:k]) == gemma_like.decode(ids[:k])
 
 
 def test_special_tokens_show_nothing(gemma_like):
@@ -163,6 +167,7 @@ def test_units_are_append_only(request, kind, data, spaced):
             accepted, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         assert clean("".join(emitted), " ") == clean(text, " ")
+        assert decoder.text(accepted) == text
     for unit in emitted:
         assert unit.strip()
         assert not any(char.isspace() or char == "\ufffd" for char in unit[1:])

@@ -1,0 +1,63 @@
+"""Which source words accepted tokens translate, after the words were revised or closed."""
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from alignatt_agent.translation.units import UnitDecoder, is_punctuation
+from alignatt_agent.types.running_text import common_prefix
+
+Ids = tuple[int, ...]
+Aligned = tuple[int | None, ...]
+"""The source word of every accepted token, where it is known."""
+
+
+def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
+    """Return the position in ``new`` of every word of ``old``; positions never decrease.
+
+    Words that ``new`` does not reach map past its end, one by one: a closed sentence is the
+    beginning of the earlier live words, so the others belong to what follows it.
+    """
+    places: list[int] = []
+    bare = [_bare(word) for word in old], [_bare(word) for word in new]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *bare, autojunk=False).get_opcodes():
+        for place in range(j1, j1 + i2 - i1):
+            inside = tag == "equal" or i2 == len(old)
+            places.append(place if inside else min(place, max(j1, j2 - 1)))
+    return places
+
+
+def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Aligned:
+    """Return where aligned words of ``old`` are in ``new``, at most its last one."""
+    places, last = carry_over(old, new), len(new) - 1
+    return tuple(None if word is None else min(places[word], last) for word in aligned)
+
+
+def first_of_next(units: UnitDecoder, accepted: Ids, aligned: Aligned, length: int) -> int:
+    """Return how many accepted tokens translate the first ``length`` source words.
+
+    Single peaks err, so the split is the last of the unit boundaries that contradict the fewest of
+    them. A closing mark never opens the next sentence.
+    """
+    beyond = [word is not None and word >= length for word in aligned]
+    if not any(beyond):
+        return len(aligned)
+    inside = [word is not None and word < length for word in aligned]
+    cuts = units.boundaries(accepted)
+    best = min(reversed(cuts), key=lambda cut: sum(beyond[:cut]) + sum(inside[cut:]))
+    for cut in cuts[cuts.index(best) + 1 :]:
+        if not is_punctuation("".join(units.units(accepted[:best], accepted[best:cut]))):
+            break
+        best = cut
+    return best
+
+
+def repeated_of(units: UnitDecoder, kept: Ids, rest: Ids, finish: Ids) -> int:
+    """Return how many ``rest`` tokens after ``kept`` ``finish`` repeats, in whole units."""
+    same = common_prefix(rest, finish)
+    cuts = units.boundaries(kept + rest, len(kept))
+    return max((cut - len(kept) for cut in cuts if cut - len(kept) <= same), default=0)
+
+
+def _bare(word: str) -> str:
+    """Drop case and punctuation, which change as the audio grows."""
+    return "".join(char for char in word.casefold() if char.isalnum()) or word

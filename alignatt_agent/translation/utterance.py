@@ -1,0 +1,95 @@
+"""The open utterance and its stream as values: a step of the translator makes new ones."""
+
+from dataclasses import dataclass, replace
+
+from alignatt_agent.translation.alignment import Aligned, realigned
+from alignatt_agent.translation.drafter import Drafted
+from alignatt_agent.translation.history import History
+from alignatt_agent.types import GatedDraft
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """The open utterance. What it has names its state.
+
+    * *new*: nothing.
+    * *awaited*: ``accepted`` tokens that were emitted before the stream; no ``source`` yet.
+    * *carried*: ``accepted`` tokens and ``source`` words from behind the sentence that closed.
+    * *decided*: ``drafted`` for ``source``; how far the policy let it go is ``accepted``.
+
+    In each of them a draft may be made ``ahead``, for the source of the next update.
+
+    Attributes:
+        source: the words that ``aligned`` numbers.
+        accepted: token ids, which only grow; their text is emitted.
+        aligned: the source word of each, where it is known.
+        drafted: the last draft that the policy decided on.
+        ahead: a draft that it has yet to decide on.
+        expected: the last whole translation that was drafted; it only saves time.
+        apart: whether the next unit continues no emitted text.
+    """
+
+    source: tuple[str, ...] = ()
+    accepted: tuple[int, ...] = ()
+    aligned: Aligned = ()
+    drafted: Drafted | None = None
+    ahead: Drafted | None = None
+    expected: tuple[int, ...] = ()
+    apart: bool = True
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the words of its accepted tokens are still to come."""
+        return bool(self.accepted) and not self.source
+
+    def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
+        """Whether the policy decided on a draft for ``source``, with so many words accessible."""
+        last = self.drafted
+        return bool(last and last.source == source and accessible in (None, last.accessible))
+
+    def draft_for(self, source: tuple[str, ...]) -> Drafted | None:
+        """Return the draft for ``source``, if there is one."""
+        drafts = self.ahead, self.drafted
+        return next((draft for draft in drafts if draft and draft.source == source), None)
+
+    def hearing(self, source: tuple[str, ...]) -> "Utterance":
+        """Begin with the words that were awaited, or forget an utterance without words.
+
+        The recognizer took back every word: their translation stays emitted, but the next utterance
+        must not continue it.
+        """
+        if self.awaited:
+            return replace(self, source=source)
+        return self if source else Utterance()
+
+    def deciding(self, drafted: Drafted, expected: tuple[int, ...]) -> "Utterance":
+        """Follow a draft to its source, which may be revised."""
+        aligned = realigned(self.aligned, self.source, drafted.source)
+        decided = replace(self, source=drafted.source, aligned=aligned, drafted=drafted)
+        return replace(decided, ahead=None, expected=expected)
+
+    def accepting(self, added: tuple[int, ...], aligned: tuple[int, ...]) -> "Utterance":
+        """Append accepted tokens with their source words, if there are any."""
+        known = self.aligned + (aligned or (None,) * len(added))
+        return replace(self, accepted=self.accepted + added, aligned=known)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """All that decides what a stream emits next, and what it did last.
+
+    Attributes:
+        history: closed sentences.
+        utterance: the open one.
+        gated: the draft and the decision of the last update.
+        emitted: number of emitted tokens.
+        unit: the last of the emitted units.
+        told: its start, and the end of the speech whose units have times.
+    """
+
+    history: History
+    utterance: Utterance = Utterance()
+    gated: GatedDraft | None = None
+    emitted: int = 0
+    unit: str = ""
+    told: tuple[float, float] = 0.0, 0.0
