@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 from tqdm import tqdm
 
-from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
@@ -49,7 +48,7 @@ from alignatt_agent.types import AlignAttError, Word
 from alignatt_agent.types.running_text import split_words
 
 if TYPE_CHECKING:
-    from alignatt_agent.cascade.loading import Engines
+    from alignatt_agent.cascade.engines import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
@@ -132,8 +131,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    from alignatt_agent.cascade.loading import load_resolved, shutdown
-
     runs = plan(
         "alignatt4llm",
         [arguments.config],
@@ -150,11 +147,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.comet:
         check_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
-    check_requests(choice.resolved, longest)
+    runtime = choice.cls.runtime
+    runtime.check(choice.resolved, longest)
     try:
-        engines = load_resolved(choice.resolved)
+        engines = runtime.load(choice.resolved)
         rows = run(runs, choice.resolved, engines, arguments.output, longest)
-        shutdown()
+        runtime.close()
         if arguments.comet:
             found = comet_sections(runs, arguments.comet, arguments.comet_python)
             for one, section in zip(runs, found, strict=True):
@@ -164,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.exit_status = 1  # something was started
         raise
     finally:
-        shutdown()
+        runtime.close()
     print(table(rows))
     if choice.micro:
         print(f"** {MICRO_LABEL} **")

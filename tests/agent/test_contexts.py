@@ -155,9 +155,7 @@ def test_the_translation_is_told_too(tmp_path):
 def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
     monkeypatch, context, message
 ):
-    monkeypatch.setattr(
-        "alignatt_agent.cascade.loading.load_resolved", lambda *_: pytest.fail("engines start")
-    )
+    monkeypatch.setattr(AlignAttAgent.runtime, "load", lambda _: pytest.fail("engines start"))
     content = load_config("micro-low", {"speech.context": context}).to_yaml()
     with pytest.raises((ContextError, ConfigError), match=message):
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(content)))
