@@ -68,8 +68,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """
         resolved = cls.runtime.resolve(AgentConfig.from_namespace(config))
         cls.runtime.check(resolved)
-        engines = cls.runtime.load(resolved)
-        resolved.check_shape(engines.num_layers, engines.num_heads)
+        cls.runtime.load(resolved)
         for warning in resolved.other_prompts():
             if warning not in cls.runtime.warned:
                 cls.runtime.warned.add(warning)

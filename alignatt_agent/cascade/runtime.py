@@ -98,8 +98,14 @@ class Runtime:
         check_requests(resolved, longest_s)
 
     def load(self, resolved: Resolved) -> Engines:
-        """Start the engines of a configuration, see ``load_engines``."""
-        return self.load_engines(*_key(resolved))
+        """Start the engines of a configuration, see ``load_engines``.
+
+        Raises:
+            HeadSetError: a head set was calibrated on a model of another shape.
+        """
+        engines = self.load_engines(*_key(resolved))
+        resolved.check_shape(engines.num_layers, engines.num_heads)
+        return engines
 
     def loaded(self, resolved: Resolved) -> Engines | None:
         """Return the engines if they were loaded for such a configuration."""

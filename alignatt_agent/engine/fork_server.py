@@ -37,17 +37,12 @@ class EngineProcess:
         self._reading = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._process, name)
-
-    @property
-    def exitcode(self) -> int | None:
-        """The exit code, or ``None`` while it runs."""
         with self._reading:
-            return self._process.exitcode
+            return getattr(self._process, name)
 
     def is_alive(self) -> bool:
         """Whether it runs."""
-        return self.exitcode is None and self.pid is not None
+        return self.pid is not None and self.exitcode is None
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until it has ended."""

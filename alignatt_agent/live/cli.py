@@ -145,7 +145,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(number, _interrupt)
     try:
         engines = runtime.load(resolved)
-        resolved.check_shape(engines.num_layers, engines.num_heads)
         context = resolved.config.speech.context_of(sources.name_of(given.input))
         stream = open_stream(resolved, engines, source, targets, context)
         outputs = {

@@ -97,9 +97,7 @@ class SharedEngines(EnginePool):
         """Start the engines, or those that died, and check the head sets; takes up to minutes."""
         self.state = "starting"
         self._runtime.check(self.resolved)
-        engines = self._runtime.load(self.resolved)
-        self.resolved.check_shape(engines.num_layers, engines.num_heads)
-        self._engines = engines
+        self._engines = self._runtime.load(self.resolved)
         self.state, self.error = "ok", None
 
     def alive(self) -> bool:
