@@ -13,7 +13,6 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
-from alignatt_agent.cascade.contexts import check_contexts
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream, StreamStep
@@ -47,7 +46,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._stream: Stream | None = None
         self._source: Language | None = None
         self._target: Language | None = None
-        self._context: str | None = None
         self.talk = ""  # stem of the name of the recording, if Simulstream logs it
         self._set_default_languages()
         if isinstance(self._config.speech.context, dict):
@@ -86,17 +84,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def set_target_language(self, language: str) -> None:
         """Choose the language of the translation by code or name."""
         self._target = self._choose(language)
-
-    def set_context(self, context: str | None) -> None:
-        """Choose names and terms of the next stream: ``None`` for the configured ones.
-
-        Raises:
-            ContextError: the recognizer cannot take them.
-            ChatTemplateError: the recognizer's template has no place for them.
-        """
-        check_contexts(self._resolved, contexts=[context or ""])
-        with self._lock:
-            self._stream, self._context = None, context
 
     def process_chunk(self, waveform: np.ndarray[Any, Any]) -> IncrementalOutput:
         """Process the next piece of audio.
@@ -142,7 +129,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def clear(self) -> None:
         """Forget the stream and return to the configured languages; safe at any time."""
         with self._lock:
-            self._stream = self._context = None
+            self._stream = None
             self.talk = ""
             self._set_default_languages()
 
@@ -178,9 +165,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 "the engines of this configuration are not loaded: load_model was not called for "
                 "it, or was called since for other models or heads; call it again"
             )
-        context = self._context
-        if context is None:
-            context = self._config.speech.context_of(self.talk)
+        context = self._config.speech.context_of(self.talk)
         self._stream = open_stream(self._resolved, engines, self._source, [self._target], context)
         return self._stream
 
