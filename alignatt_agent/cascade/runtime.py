@@ -58,10 +58,8 @@ class Runtime:
         """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
 
         The recognizer of the result is the one that fits; its ``checkpoints`` have numbers in place
-        of ``auto``. Without a GPU nothing is planned.
-
-        Raises:
-            ConfigError: the engines do not fit, or the size of a model or of the GPU is unknown.
+        of ``auto``. Without a GPU nothing is planned. ``ConfigError``: the engines do not fit, or
+        a size is unknown.
         """
         try:
             models = self.planned(config)
@@ -98,11 +96,7 @@ class Runtime:
         check_requests(resolved, longest_s)
 
     def load(self, resolved: Resolved) -> Engines:
-        """Start the engines of a configuration, see ``load_engines``.
-
-        Raises:
-            HeadSetError: a head set was calibrated on a model of another shape.
-        """
+        """Start the engines of a configuration, and check the shape that its head sets are for."""
         engines = self.load_engines(*_key(resolved))
         resolved.check_shape(engines.num_layers, engines.num_heads)
         return engines

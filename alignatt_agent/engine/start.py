@@ -40,10 +40,7 @@ def start_model(
     transcribes: bool = False,
     **overrides: Any,
 ) -> ServedModel:
-    """Start one engine, which its caller shuts down; ``overrides`` have the last word.
-
-    See ``options.engine_arguments``.
-    """
+    """Start one engine, which its caller shuts down; ``overrides`` are vLLM's own arguments."""
     spec = _Spec(role, model, tuple(heads), transcribes)
     with _environment([model]):
         return ServedModel(spec.title, {**spec.arguments(), **overrides})

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,9 +151,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     runtime = choice.cls.runtime
     runtime.check(choice.resolved, longest)
     try:
-        engines = runtime.load(choice.resolved)
-        rows = run(runs, choice.resolved, engines, arguments.output, longest)
-        runtime.close()
+        with closing(runtime):
+            engines = runtime.load(choice.resolved)
+            rows = run(runs, choice.resolved, engines, arguments.output, longest)
         if arguments.comet:
             found = comet_sections(runs, arguments.comet, arguments.comet_python)
             for one, section in zip(runs, found, strict=True):
@@ -161,8 +162,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AlignAttError as error:
         error.exit_status = 1  # something was started
         raise
-    finally:
-        runtime.close()
     print(table(rows))
     if choice.micro:
         print(f"** {MICRO_LABEL} **")

@@ -201,20 +201,25 @@ def choose(
     Raises:
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
+
+    def resolved(config: AgentConfig) -> Resolved:
+        spoken = language(config.source_language)
+        return runtime.resolve(config, [item.code for item in targets if item != spoken])
+
     if name is not None:
         config = load_config(name, overrides)
         if is_embedded(config.models) and not _of_the_world(source):
             print(f"note: {name} knows only {_SMALL}; the rest is nonsense", file=sys.stderr)
-        return _resolved(runtime, config, targets)
+        return resolved(config)
     try:
-        return _resolved(runtime, load_config(REAL, overrides), targets)
+        return resolved(load_config(REAL, overrides))
     except CheckpointError as error:
         if _of_the_world(source):
             print(
                 f"note: no real models here; using those that know this talk: --config {WORLD}",
                 file=sys.stderr,
             )
-            return _resolved(runtime, load_config(WORLD, overrides), targets)
+            return resolved(load_config(WORLD, overrides))
         raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
             f"{error}\nWithout a card: `alignatt fetch {LAPTOP}`, then --config {LAPTOP}. The "
@@ -230,11 +235,6 @@ def _of_the_world(source: str) -> bool:
         return find_path(EMBEDDED) in Path(source).resolve().parents
     except FileNotFoundError:
         return False
-
-
-def _resolved(runtime: Runtime, config: AgentConfig, targets: Sequence[Language]) -> Resolved:
-    spoken = language(config.source_language)
-    return runtime.resolve(config, [item.code for item in targets if item.code != spoken.code])
 
 
 @dataclass

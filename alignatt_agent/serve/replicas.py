@@ -71,7 +71,8 @@ class Replica:
         quieten()
         self._name = serve.get_replica_context().replica_id.unique_id
         check_versions(here, versions(), self._name)
-        self._engines = engines(_resolved_here(config, self._runtime), self._runtime)
+        resolved = self._runtime.resolve(AgentConfig.parse(dict(config), APP))
+        self._engines = engines(resolved, self._runtime)
         with lowest_priority():
             self._engines.load()
         self._threads = ThreadPoolExecutor(speakers, "step")
@@ -111,7 +112,7 @@ class RemoteEngines(EnginePool):
     """The engines of all replicas, behind the handle of their deployment; ``talks`` by key."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
-        super().__init__(_resolved_here(config, Runtime()))
+        super().__init__(Runtime().resolve(AgentConfig.parse(dict(config), APP)))
         self.talks: dict[int, RemoteStream] = {}
         self._handle = handle.options(stream=True)
         self._scale = scale
@@ -177,8 +178,3 @@ class RemoteEngines(EnginePool):
             self.restarts += 1
         LOGGER.error("a talk was lost: %s", error)
         failed(error)
-
-
-def _resolved_here(config: Mapping[str, Any], runtime: Runtime) -> Resolved:
-    """Find the configuration's checkpoints and head sets on this machine."""
-    return runtime.resolve(AgentConfig.parse(dict(config), APP))
