@@ -34,7 +34,7 @@ class EngineProcess:
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
         run = partial(_run, os.getpid(), niceness, dict(os.environ), target)
         self._process = _CONTEXT.Process(target=run, **options)
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()  # a finalizer of vLLM asks, too
 
     def __getattr__(self, name: str) -> Any:
         with self._reading:

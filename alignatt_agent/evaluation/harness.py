@@ -25,9 +25,9 @@ from alignatt_agent.types import EngineError
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
     """Stream a prepared run; errors that the harness swallowed are raised at the end."""
-    runtime: Runtime | None = getattr(run.agent_class, "runtime", None)  # only agents of ours
-    files = run.files
-    failures = runtime.failures if runtime else []
+    found = getattr(run.agent_class, "runtime", None)
+    runtime = found if isinstance(found, Runtime) else None  # another's agent has none
+    files, failures = run.files, runtime.failures if runtime else []
     before, recorder = len(failures), None
     arguments = Namespace(
         speech_processor_config=str(files.config),
