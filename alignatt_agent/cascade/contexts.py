@@ -1,5 +1,6 @@
 """Checks of the requests to the models, names and terms included, before any is loaded."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -40,10 +41,13 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
         )
 
 
-def check_contexts(resolved: Resolved, longest_s: float | None = None) -> None:
-    """Refuse names and terms that a model cannot take."""
+def check_contexts(
+    resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
+) -> None:
+    """Refuse names and terms that a model cannot take; without ``contexts`` the configured ones."""
     speech, models = resolved.config.speech, resolved.checkpoints
-    texts = [text for text in speech.contexts.values() if text]
+    given = speech.contexts.values() if contexts is None else contexts
+    texts = [text for text in given if text]
     # Half the longest tail may be added before a tail that is too long is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, window_of(models.asr)
     if texts:
