@@ -116,10 +116,8 @@ class Runtime:
 
         Calls with equal arguments return the same engines. One that died, or whose arguments
         changed, is started again; the others keep running. Drafts may read attention rows of
-        ``heads``, each ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``.
-
-        Raises:
-            EngineError: an engine did not start; the message names its model and the cause.
+        ``heads``, each ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``. An
+        ``EngineError`` names the model that did not start, and the cause.
         """
         key = (checkpoints, tuple(sorted(set(heads))), recognizer)
         with self._lock:
