@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,15 +13,12 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.speech_processors import SpeechProcessor
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
-from alignatt_agent.cascade import loading
-from alignatt_agent.cascade.contexts import check_contexts, check_requests
 from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import Language, LanguageError, language
-from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine.memory_plan import resolve
-from alignatt_agent.types import SAMPLE_RATE, EngineError, Step
+from alignatt_agent.types import SAMPLE_RATE, EngineError
 
 LOGGER = logging.getLogger(__name__)
 
@@ -37,28 +34,23 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     session while a chunk is still running.
     """
 
-    failures: ClassVar[list[str]] = []
-    """Errors of this process so far, for tools that must not accept incomplete output."""
-
-    observer: ClassVar[Callable[[Step], None] | None] = None
-    """Gets the trace of every chunk."""
-
-    _warned: ClassVar[set[str]] = set()
+    runtime: ClassVar[Runtime] = Runtime()
+    """What all processors of this process share. Simulstream instantiates an agent by the name of
+    its class, once for each client, and passes nothing but the configuration."""
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
-        self._resolved = resolve(AgentConfig.from_namespace(config))
+        self._resolved = self.runtime.resolve(AgentConfig.from_namespace(config))
         self._config = self._resolved.config
         self._lock = threading.RLock()
         self._stream: Stream | None = None
         self._source: Language | None = None
         self._target: Language | None = None
-        self._context: str | None = None
         self.talk = ""  # stem of the name of the recording, if Simulstream logs it
         self._set_default_languages()
         if isinstance(self._config.speech.context, dict):
-            METRICS_LOGGER.addFilter(_TALK_NAMES)  # a second time changes nothing
-            _TALK_NAMES.addressed = self
+            METRICS_LOGGER.addFilter(self._name_talk)  # a second time changes nothing
+            self.runtime.addressed = self
 
     @property
     def speech_chunk_size(self) -> float:
@@ -72,30 +64,18 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         Raises:
             AlignAttError: configuration, checkpoint, head set or context do not fit.
         """
-        resolved = resolve(AgentConfig.from_namespace(config))
-        engines = cls.engines(resolved, load=True)
-        assert engines is not None
-        resolved.check_shape(engines.num_layers, engines.num_heads)
+        resolved = cls.runtime.resolve(AgentConfig.from_namespace(config))
+        cls.runtime.check(resolved)
+        cls.runtime.load(resolved)
         for warning in resolved.other_prompts():
-            if warning not in cls._warned:
-                cls._warned.add(warning)
+            if warning not in cls.runtime.warned:
+                cls.runtime.warned.add(warning)
                 LOGGER.warning("%s", warning)
 
     @classmethod
-    def engines(cls, resolved: Resolved, load: bool = False) -> loading.Engines | None:
-        """Return the engines of streams, or ``None`` if they are not loaded; may be overridden.
-
-        With ``load`` it checks the requests to the models and loads them, which may take minutes.
-        """
-        if load:
-            check_requests(resolved)
-            return loading.load_resolved(resolved)
-        return loading.loaded(resolved)
-
-    @classmethod
     def shutdown(cls) -> None:
-        """Stop the engines of this process."""
-        loading.shutdown()
+        """Stop the engines; they can be loaded again."""
+        cls.runtime.close()
 
     def set_source_language(self, language: str) -> None:
         """Choose the spoken language of the next stream by code or name."""
@@ -104,17 +84,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def set_target_language(self, language: str) -> None:
         """Choose the language of the translation by code or name."""
         self._target = self._choose(language)
-
-    def set_context(self, context: str | None) -> None:
-        """Choose names and terms of the next stream: ``None`` for the configured ones.
-
-        Raises:
-            ContextError: the recognizer cannot take them.
-            ChatTemplateError: the recognizer's template has no place for them.
-        """
-        check_contexts(self._resolved, contexts=[context or ""])
-        with self._lock:
-            self._stream, self._context = None, context
 
     def process_chunk(self, waveform: np.ndarray[Any, Any]) -> IncrementalOutput:
         """Process the next piece of audio.
@@ -160,7 +129,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def clear(self) -> None:
         """Forget the stream and return to the configured languages; safe at any time."""
         with self._lock:
-            self._stream = self._context = None
+            self._stream = None
             self.talk = ""
             self._set_default_languages()
 
@@ -172,7 +141,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _choose(self, name: str, spoken: bool = False) -> Language | None:
         with self._lock:
             self._stream = None
-            _TALK_NAMES.addressed = self
+            self.runtime.addressed = self
             try:
                 given = self._config.models.aligner is not None, self._config.speech.recognizer
                 return language(name).check_spoken(*given) if spoken else language(name)
@@ -190,23 +159,20 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 "no target language: start the client with --tgt-lang, "
                 "or set target_language in the configuration"
             )
-        engines = self.engines(self._resolved)
+        engines = self.runtime.loaded(self._resolved)
         if engines is None:
             raise EngineError(
                 "the engines of this configuration are not loaded: load_model was not called for "
                 "it, or was called since for other models or heads; call it again"
             )
-        context = self._context
-        if context is None:
-            context = self._config.speech.context_of(self.talk)
+        context = self._config.speech.context_of(self.talk)
         self._stream = open_stream(self._resolved, engines, self._source, [self._target], context)
         return self._stream
 
     def _traced(self, found: StreamStep) -> tuple[str, ...]:
         step = found.only()
-        observer = type(self).observer
-        if observer is not None:
-            observer(step)
+        if self.runtime.observer is not None:
+            self.runtime.observer(step)
         return step.units
 
     def _undelivered(self) -> tuple[str, ...]:
@@ -225,27 +191,19 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     def _report(self, where: str, error: Exception) -> None:
         message = f"{where}: {type(error).__name__}: {error}"
-        self.failures.append(message)
+        self.runtime.failures.append(message)
         LOGGER.error(
             "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
         )
 
+    @classmethod
+    def _name_talk(cls, record: logging.LogRecord) -> bool:
+        """Read the name of a recording, which Simulstream passes to its log only.
 
-class _TalkNames(logging.Filter):
-    """Reads the names of recordings, which Simulstream passes to its log only.
-
-    The line follows directly, in the same thread, on the client's choice of languages; without a
-    choice there is a single processor. ``addressed`` is the latest processor of a client.
-    """
-
-    addressed: AlignAttAgent | None = None
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Read one line of the log."""
+        The line follows directly, in the same thread, on the client's choice of languages; without
+        a choice there is a single processor.
+        """
         line = json.loads(record.getMessage())
-        if "metadata" in line and self.addressed is not None:
-            self.addressed.talk = Path(str(line["metadata"].get("wav_name", ""))).stem
+        if "metadata" in line and cls.runtime.addressed is not None:
+            cls.runtime.addressed.talk = Path(str(line["metadata"].get("wav_name", ""))).stem
         return True
-
-
-_TALK_NAMES = _TalkNames()

@@ -77,7 +77,7 @@ def open_reader(
         yield loaded(made, made.tokenizer)
         return
     from alignatt_agent.engine.drafts import DraftEngine
-    from alignatt_agent.engine.pool import start
+    from alignatt_agent.engine.start import start_model
 
     wanted = heads or every
     arguments = {
@@ -89,7 +89,7 @@ def open_reader(
         "dtype": dtype,
     }
     located = model.model_copy(update={"path": path, "revision": None})
-    served = start("translation", located, wanted, **{**arguments, **model.engine})
+    served = start_model("translation", located, wanted, **{**arguments, **model.engine})
     try:
         yield loaded(DraftEngine(served, wanted), served.tokenizer())
     finally:

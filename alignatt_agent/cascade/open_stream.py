@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream

@@ -35,6 +35,7 @@ from pathlib import Path
 import yaml
 from tabulate import tabulate
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import CONFIG_HELP, page
@@ -43,7 +44,7 @@ from alignatt_agent.config.machine import GIB, gpus
 from alignatt_agent.config.sections import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.checks import Check, exit_status
-from alignatt_agent.engine.memory_plan import plan, planned, resolve
+from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.options import eager
 
 PREDICTIONS = Path(__file__).with_name("predictions.yaml")
@@ -73,16 +74,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Check]:
+def examine(
+    config: AgentConfig, arguments: argparse.Namespace, runtime: Runtime
+) -> Iterator[Check]:
     """Run all checks; those with engines only where the others pass."""
     static, smaller = [], config.models.asr.smaller
     with suppress(ConfigError):  # reported as a check
-        config = config.model_copy(update={"models": planned(config)})
+        config = config.model_copy(update={"models": runtime.planned(config)})
     for check in _static(config, arguments.config, smaller):
         static.append(check)
         yield check
     if not exit_status(static):
-        static.append(config_checks.check_asking(resolve(config)))
+        static.append(config_checks.check_asking(runtime.resolve(config)))
         yield static[-1]
     if arguments.no_engines:
         return
@@ -94,13 +97,14 @@ def examine(config: AgentConfig, arguments: argparse.Namespace) -> Iterator[Chec
         targets = arguments.target or [code for code in config.head_sets if code != ANY]
         if not targets or min(arguments.speakers) < 1:
             raise ConfigError("--speakers: name one stream or more, and languages with --target")
-        resolved = resolve(config, targets)
-        yield from speakers.examine(resolved, arguments.devset, targets, arguments.speakers)
+        resolved = runtime.resolve(config, targets)
+        given = arguments.devset, targets, arguments.speakers
+        yield from speakers.examine(runtime, resolved, *given)
     else:
         from alignatt_agent.doctor import engine_checks, prove
 
-        resolved = resolve(config)
-        yield from engine_checks.examine(resolved)
+        resolved = runtime.resolve(config)
+        yield from engine_checks.examine(runtime, resolved)
         if eager("translation", resolved.checkpoints.translation) == AUTO:
             yield from prove.examine(resolved, reference=False)
 
@@ -161,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(predictions(arguments.config)))
         return 0
     checks = []
-    for check in examine(config, arguments):
+    for check in examine(config, arguments, Runtime()):
         checks.append(check)
         print(check, flush=True)
     status = exit_status(checks)

@@ -2,27 +2,23 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import closing
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from alignatt_agent.cascade.loading import serve_aligner, serve_recognizer
+from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.checks import Check, Status
 from alignatt_agent.doctor.parity_check import REPORT_ROWS, Case, parity
-from alignatt_agent.engine import pool
-from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.policy import AlignAtt, Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, EngineError
-from alignatt_agent.types.engines import Aligner
 
 SENTENCES = (
     "Today we look at how machines translate speech while somebody is still speaking.",
@@ -30,27 +26,20 @@ SENTENCES = (
 )
 
 
-def examine(resolved: Resolved) -> Iterator[Check]:
+def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
     """Start the engines and check what they do."""
-    served: dict[str, ServedModel] = {}
-    try:
-        yield from _start(resolved, served)
-        if "translation" in served:
-            yield from _translation(resolved, served["translation"])
-        models = resolved.checkpoints
-        role = "translation" if models.asr_is_translation else "asr"
-        asr: ServedModel | CpuWhisper | None = served.get(role)
-        if models.asr.runtime == "ctranslate2":
-            asr = CpuWhisper(models.asr.path, **models.asr.engine)
-        if asr is not None and ("aligner" in served or models.aligner is None):
-            family = resolved.config.speech.recognizer
-            heard = partial(_end_to_end, family, asr, serve_aligner(asr, served))
-            yield from guarded("end to end", heard)
-    finally:
-        for engine in served.values():  # in parallel: each takes seconds
-            engine.stop()
-        for engine in served.values():
-            engine.shutdown()
+    with closing(runtime):
+        try:
+            engines = runtime.load(resolved)
+        except EngineError as error:
+            fix = "correct models in the configuration, or what the message names"
+            yield Check("engines", "FAIL", str(error).splitlines()[0], fix)
+            return
+        for role in resolved.checkpoints.engine_roles:
+            found = f"started, a cache of {runtime.served[role].cache_tokens:,} tokens"
+            yield Check(f"{role} engine", "ok", found)
+        yield from _translation(resolved, runtime.served["translation"])
+        yield from guarded("end to end", lambda: _end_to_end(engines))
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
@@ -60,28 +49,6 @@ def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
     except EngineError as error:
         fix = "read the message above; `simulstream-eval` and `alignatt serve` would stop here, too"
         yield Check(name, "FAIL", str(error).splitlines()[0], fix)
-
-
-def _start(resolved: Resolved, served: dict[str, ServedModel]) -> Iterator[Check]:
-    """Start the engines in parallel; on a GPU in turn, where each measures free memory."""
-    models = resolved.checkpoints
-
-    def start(role: str) -> Check:
-        name, begin = f"{role} engine", time.monotonic()
-        heads = resolved.heads if role == "translation" else ()
-        try:
-            transcribes = role == "translation" and models.asr_is_translation
-            served[role] = pool.start(role, getattr(models, role), heads, transcribes)
-        except EngineError as error:
-            fix = f"correct models.{role} in the configuration, or what the message names"
-            return Check(name, "FAIL", str(error).splitlines()[0], fix)
-        found = f"started in {time.monotonic() - begin:.0f} s, a cache of "
-        return Check(name, "ok", f"{found}{served[role].cache_tokens:,} tokens")
-
-    roles = models.engine_roles
-    found, count = [getattr(models, role) for role in roles], len(roles) if on_cpu() else 1
-    with engine_environment(found), ThreadPoolExecutor(count) as threads:
-        yield from threads.map(start, roles)
 
 
 def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
@@ -186,16 +153,16 @@ def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int
     return Check.judged("speed", longest <= chunk_ms, found, fix, "warn")
 
 
-def _end_to_end(family: str, asr: ServedModel | CpuWhisper, aligner: Aligner | None) -> Check:
+def _end_to_end(engines: Engines) -> Check:
     """Send a second of noise through the recognizer and align two words with it."""
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()
-    text = serve_recognizer(family, asr).transcribe(audio, "en").text
+    text = engines.asr.transcribe(audio, "en").text
     found = f"a second of noise was transcribed as {text!r}"
-    if aligner is None:
+    if engines.aligner is None:
         return Check(name, "ok", f"{found}, in {time.monotonic() - start:.2f} s")
-    items = aligner.align(audio, "hello world", "en")
+    items = engines.aligner.align(audio, "hello world", "en")
     elapsed = time.monotonic() - start
     times = [bound for item in items for bound in (item.start, item.end)]
     if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):

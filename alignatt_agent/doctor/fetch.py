@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import (
     CheckpointError,
@@ -37,7 +38,6 @@ from alignatt_agent.config.checkpoints import (
 )
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.engine.memory_plan import planned
 
 PART = ".incomplete"
 """Suffix of a file that is being downloaded, as the hub's client calls it."""
@@ -190,7 +190,7 @@ def models_of(names: Sequence[str]) -> list[ModelConfig]:
             config = load_config(name)
             chosen = config.models
             with suppress(ConfigError):  # of unknown size or too large: as written
-                chosen = planned(config)  # a small GPU has the smaller recognizer
+                chosen = Runtime().planned(config)  # a small GPU has the smaller recognizer
             models = [getattr(chosen, role) for role in chosen.roles]
         found |= {(model.path, model.revision): model for model in models}
     return list(found.values())

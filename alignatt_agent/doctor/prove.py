@@ -23,16 +23,17 @@ from typing import Any
 
 import numpy as np
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.doctor.engine_checks import cases, ms_per_token
 from alignatt_agent.doctor.parity_check import MAX_LOGPROB, REPORT_ROWS, Case, Gap, parity
-from alignatt_agent.engine import pool, proof
+from alignatt_agent.engine import proof
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, EngineError
 
 MAX_TIE = 0.25
@@ -70,7 +71,7 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
         name, served, found = f"mode: {mode}", None, None
         try:
             started = model.model_copy(update={"engine": proof.in_mode(model, mode)})
-            served = pool.start("translation", started, heads, transcribes)
+            served = start_model("translation", started, heads, transcribes)
             asked, dtype = cases(resolved, served.tokenizer()), served.config.dtype
             exact = str(dtype) == "torch.float32"
             drafts = DraftEngine(served, heads)
@@ -162,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     logging.disable_progress_bar()
     config, checks = load_config(build_parser().parse_args(argv).config), []
-    for check in examine(resolve(config)):
+    for check in examine(Runtime().resolve(config)):
         checks.append(check)
         print(check, flush=True)
     return exit_status(checks)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice, takewhile
@@ -13,8 +14,9 @@ import numpy as np
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade.loading import Engines, load_resolved, shutdown
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.open_stream import chunks, open_stream
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.checks import Check
@@ -42,17 +44,19 @@ class Emitted:
 
 
 def examine(
-    resolved: Resolved, devset: Path, targets: Sequence[str], counts: Sequence[int]
+    runtime: Runtime,
+    resolved: Resolved,
+    devset: Path,
+    targets: Sequence[str],
+    counts: Sequence[int],
 ) -> Iterator[Check]:
     """Translate excerpts of a dev set in so many streams at once; checks come as they are made."""
     listed, found = excerpts(devset, targets, max(counts), SECONDS), []
-    try:
-        engines = load_resolved(resolved)
+    with closing(runtime):
+        engines = runtime.load(resolved)
         for row in together(resolved, engines, listed, sorted(set(counts))):
             found.append(row)
             yield _check(row)
-    finally:
-        shutdown()
     most = knee(found)
     chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms are done before the next arrives"
     fix = "raise chunk_ms, or run on a faster device"

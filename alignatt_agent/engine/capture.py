@@ -21,10 +21,10 @@ from vllm.forward_context import get_forward_context
 from vllm.v1.attention.backend import AttentionType
 
 from alignatt_agent.engine import supported_modes
+from alignatt_agent.engine.attention_rows import RowComputer, gather
+from alignatt_agent.engine.expected_tokens import read_greedy
 from alignatt_agent.engine.key_layout import Keys
-from alignatt_agent.engine.replay import Replay, gather
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
-from alignatt_agent.engine.verify import read_greedy
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
 """What ``Capture.fetch`` returns; remote calls carry builtins only."""
@@ -78,7 +78,7 @@ class Capture:
         self._staging = False
         self._staged = False
         self._block_sizes: list[int] = []
-        self._replay: Replay | None = None
+        self._computer: RowComputer | None = None
         self.ledger = Ledger()
         self.taps = self._find_taps(device)
         numbers = [head for tap in self.taps for head in tap.columns]
@@ -187,9 +187,9 @@ class Capture:
         if not self.taps:
             return
         begin = time.perf_counter()
-        if self._replay is None or not self._replay.serves(wanted):
-            self._replay = Replay(wanted, self.taps, self._block_sizes, self._slots)
-        rows = self._replay(wanted, total)
+        if self._computer is None or not self._computer.serves(wanted):
+            self._computer = RowComputer(wanted, self.taps, self._block_sizes, self._slots)
+        rows = self._computer(wanted, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
             # The host refuses rows that are not finite: a query that was not seen is never silent.
             rows[:] = float("nan")

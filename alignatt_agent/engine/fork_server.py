@@ -7,76 +7,77 @@ engines are spawned: the server was not tried there.
 
 import contextlib
 import gc
+import multiprocessing
 import os
 import signal
 import threading
-from multiprocessing import connection, forkserver, popen_forkserver, resource_tracker
-from multiprocessing.context import ForkServerContext, ForkServerProcess
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import connection, forkserver, resource_tracker
+from types import SimpleNamespace
+from typing import Any
 
 from alignatt_agent.engine import plugin, process_files
 
+_CONTEXT = multiprocessing.get_context("forkserver")
 
-class _Fork(popen_forkserver.Popen):
-    """A process whose exit code several threads may ask for.
 
-    It can be read once; the thread that comes second would store 255 in its place.
+class EngineProcess:
+    """A process with the present environment and niceness of its owner, not of the server.
+
+    Several threads may ask for its exit code. It can be read once: without the lock, the thread
+    that comes second would store 255 in its place. `multiprocessing` itself reads the codes of all
+    children, without this lock, when another one starts.
     """
 
-    def __init__(self, process_obj: BaseProcess) -> None:
-        self._reading = threading.Lock()
-        super().__init__(process_obj)
+    def __init__(self, target: Callable[..., None], **options: Any) -> None:
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        run = partial(_run, os.getpid(), niceness, dict(os.environ), target)
+        self._process = _CONTEXT.Process(target=run, **options)
+        self._reading = threading.RLock()  # a finalizer of vLLM asks, too
 
-    def poll(self, flag: int = os.WNOHANG) -> int | None:
-        """Return the exit code, or ``None`` while it runs; wait for it if ``flag`` is 0."""
-        if flag != os.WNOHANG:
-            connection.wait([self.sentinel])
+    def __getattr__(self, name: str) -> Any:
         with self._reading:
-            code: int | None = super().poll(os.WNOHANG)
-            return code
+            return getattr(self._process, name)
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self.pid is not None and self.exitcode is None
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until it has ended."""
+        connection.wait([self.sentinel], timeout)
+        with self._reading:
+            self._process.join(0)
 
 
-class EngineProcess(ForkServerProcess):
-    """A process with the present environment and niceness of its owner, not of the server."""
-
-    _Popen = staticmethod(_Fork)
-
-    def start(self) -> None:
-        """Have the server fork the process."""
-        self._environment = dict(os.environ)
-        self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        super().start()
-
-    def run(self) -> None:
-        """Run the target, in the new process."""
-        # Only what differs: without its first variable a process cannot set its title.
-        for name in os.environ.keys() - self._environment.keys():
-            del os.environ[name]
-        os.environ.update(self._environment.items() - os.environ.items())
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, self._niceness)
-        plugin.watch(self._parent_pid)  # type: ignore[attr-defined]  # vLLM waits 5 min for it
-        gc.freeze()  # vLLM collects garbage five times: 1.5 s for objects of the server
-        process_files.sign(os.getppid())  # it has a semaphore of joblib's, too
-        super().run()
-
-
-class _Context(ForkServerContext):
-    Process = EngineProcess
-
-
-_context = _Context()
+def _run(
+    owner: int, niceness: int, environment: dict[str, str], target: Callable[..., None], /,
+    *arguments: Any, **named: Any,
+) -> None:  # fmt: skip
+    """Run the target of a process, in the process."""
+    # Only what differs: without its first variable a process cannot set its title.
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment.items() - os.environ.items())
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    plugin.watch(owner)  # vLLM waits 5 min for it
+    gc.freeze()  # vLLM collects garbage five times: 1.5 s for objects of the server
+    process_files.sign(os.getppid())  # it has a semaphore of joblib's, too
+    target(*arguments, **named)
 
 
 def begin() -> None:
     """Have the server import vLLM while its owner does; harmless when called again."""
     # Not our own worker's module: vLLM looks for Triton kernels in all loaded modules, and fails on
     # one that it imports.
-    _context.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
+    _CONTEXT.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
     # Ctrl-C is for the owner, which ends its engines; they inherit this. The start of the tracker
     # would undo it.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Exported, but not documented: the documented API starts the server with its first process.
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -86,4 +87,5 @@ def use() -> None:
     from vllm.v1.engine import utils
 
     begin()
-    utils.get_mp_context = lambda: _context
+    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # all that it takes
+    utils.get_mp_context = lambda: context

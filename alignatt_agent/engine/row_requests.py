@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from alignatt_agent.engine.verify import Due, Expected
+from alignatt_agent.engine.expected_tokens import Due, Expected
 from alignatt_agent.policy.alignatt import AlignAtt, Scan
 from alignatt_agent.types import FloatArray
 

@@ -1,6 +1,5 @@
 """The two speech models as plain functions of token ids and audio."""
 
-import json
 import math
 import threading
 import uuid
@@ -35,6 +34,12 @@ class Features:
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, tuple[FloatArray, Mapping[str, Any]]] = OrderedDict()
 
+    def of(self, processor: Any) -> "Features":
+        """Return these, or new ones where a processor extracts others."""
+        ours, others = self._processor.feature_extractor, processor.feature_extractor
+        same = ours.to_json_string() == others.to_json_string()
+        return self if same else Features(processor)
+
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
         """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
 
@@ -59,16 +64,6 @@ class Features:
             "feature_attention_mask": mask,
             "audio_feature_lengths": heard.sum()[None],
         }
-
-
-_shared: dict[str, Features] = {}
-
-
-def shared_features(processor: Any) -> Features:
-    """Return the features of a processor, the same object for equal feature extractors."""
-    extractor = processor.feature_extractor.to_dict()
-    key = json.dumps(extractor, sort_keys=True, default=str)
-    return _shared.setdefault(key, Features(processor))
 
 
 class AudioModel:
@@ -132,10 +127,10 @@ class SpeechModel(AudioModel):
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
         self.processor = model.processor()
-        self._features = shared_features(self.processor)
+        self.features = Features(self.processor)
 
     def _request(self, token_ids: list[int], audio: FloatArray) -> dict[str, Any]:
-        return super()._request(token_ids, self._features(audio))
+        return super()._request(token_ids, self.features(audio))
 
 
 class EncoderDecoderModel(AudioModel):
@@ -169,13 +164,16 @@ class EncoderDecoderModel(AudioModel):
 
 
 class TimingModel:
-    """The served forced aligner, which scores time bins of ``bin_ms`` for every token."""
+    """The served forced aligner, which scores time bins of ``bin_ms`` for every token.
 
-    def __init__(self, model: ServedModel) -> None:
+    ``features`` are those of the recognizer, which hears the same audio.
+    """
+
+    def __init__(self, model: ServedModel, features: Features | None = None) -> None:
         self._model = model
         self.tokenizer = model.tokenizer()
         self.processor = model.processor()
-        self._features = shared_features(self.processor)
+        self._features = features.of(self.processor) if features else Features(self.processor)
         self.bin_ms = float(getattr(model.config.hf_config, "timestamp_segment_time", None) or 80)
         self.timestamp_id: int = self.tokenizer.convert_tokens_to_ids("<timestamp>")
 

@@ -17,7 +17,6 @@ from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.score import scorer_settings
 
@@ -113,7 +112,7 @@ def choose_agent(
         ours = load_with_contexts(config, contexts, keys)
         if source is not None:
             ours = ours.model_copy(update={"source_language": language(source).code})
-        return AgentChoice(cls, config, resolve(ours, targets, live), {})
+        return AgentChoice(cls, config, cls.runtime.resolve(ours, targets, live), {})
     if overrides:
         raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}

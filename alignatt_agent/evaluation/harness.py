@@ -17,6 +17,7 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
 from tqdm import tqdm
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.types import EngineError
@@ -24,9 +25,9 @@ from alignatt_agent.types import EngineError
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
     """Stream a prepared run; errors that the harness swallowed are raised at the end."""
-    cls: Any = run.agent_class
-    files = run.files
-    failures: list[str] = getattr(cls, "failures", [])
+    found = getattr(run.agent_class, "runtime", None)
+    runtime = found if isinstance(found, Runtime) else None  # another's agent has none
+    files, failures = run.files, runtime.failures if runtime else []
     before, recorder = len(failures), None
     arguments = Namespace(
         speech_processor_config=str(files.config),
@@ -36,10 +37,10 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
         metrics_log_file=str(files.metrics),
     )
     with ExitStack() as stack:
-        if hasattr(cls, "observer"):  # other agents than ours cannot be observed
+        if runtime is not None:
             records = stack.enter_context(files.records.open("w", encoding="utf-8"))
-            recorder = cls.observer = Recorder(records)
-            stack.callback(setattr, cls, "observer", None)
+            recorder = runtime.observer = Recorder(records)
+            stack.callback(setattr, runtime, "observer", None)
         watcher = _LogWatcher(run, recorder, progress)
         stack.enter_context(_logged(watcher))
         if paced:

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 from tqdm import tqdm
 
-from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.config.agent_config import parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
@@ -49,7 +49,7 @@ from alignatt_agent.types import AlignAttError, Word
 from alignatt_agent.types.running_text import split_words
 
 if TYPE_CHECKING:
-    from alignatt_agent.cascade.loading import Engines
+    from alignatt_agent.cascade.engines import Engines
 
 PIECE_S, MICRO_PIECE_S = 30.0, 8.0
 
@@ -132,8 +132,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    from alignatt_agent.cascade.loading import load_resolved, shutdown
-
     runs = plan(
         "alignatt4llm",
         [arguments.config],
@@ -150,11 +148,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.comet:
         check_python(arguments.comet_python)
     longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
-    check_requests(choice.resolved, longest)
+    runtime = choice.cls.runtime
+    runtime.check(choice.resolved, longest)
     try:
-        engines = load_resolved(choice.resolved)
-        rows = run(runs, choice.resolved, engines, arguments.output, longest)
-        shutdown()
+        with closing(runtime):
+            engines = runtime.load(choice.resolved)
+            rows = run(runs, choice.resolved, engines, arguments.output, longest)
         if arguments.comet:
             found = comet_sections(runs, arguments.comet, arguments.comet_python)
             for one, section in zip(runs, found, strict=True):
@@ -163,8 +162,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AlignAttError as error:
         error.exit_status = 1  # something was started
         raise
-    finally:
-        shutdown()
     print(table(rows))
     if choice.micro:
         print(f"** {MICRO_LABEL} **")

@@ -24,7 +24,7 @@ from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
-    from alignatt_agent.cascade.loading import Engines
+    from alignatt_agent.cascade.engines import Engines
 
 LOGGER = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ from tqdm import tqdm
 from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.jobs import Job, JobFailedError
 from alignatt_agent.config.machine import device
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.plan import ASKED, DEVICES, EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles, write_json
@@ -72,8 +71,9 @@ def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResu
             for name in LOGS
             if (path := getattr(here.files, name)).is_file()
         }
-    config = run.choice and run.choice.config
-    models = resolve(config).identities() if config else {}  # as they fit on the GPU that is here
+    config, models = run.choice and run.choice.config, {}
+    if config:  # as they fit on the GPU that is here
+        models = run.agent_class.runtime.resolve(config).identities()
     return TalkResult(talk.name, device(), logs, models)
 
 

@@ -21,7 +21,7 @@ _LINES = TypeAdapter(TalkStep)
 
 
 class Recorder:
-    """Observes an agent (``AlignAttAgent.observer``) and writes one line per chunk of ``talk``."""
+    """Observes an agent (``Runtime.observer``) and writes one line per chunk of ``talk``."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

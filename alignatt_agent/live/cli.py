@@ -45,9 +45,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from alignatt_agent.cascade import loading
-from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.config.agent_config import (
     AgentConfig,
@@ -60,7 +59,6 @@ from alignatt_agent.config.command_line import CONFIG_HELP, page, refuse_renamed
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
@@ -129,9 +127,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         is_file = os.path.exists(given.context)  # noqa: PTH110 - False for a text of any length
         overrides["speech.context"] = given.context if is_file else [given.context]
     heard = sources.Source(given.input, given.raw)
-    resolved = choose(given.config, overrides, targets, given.input)
+    runtime = Runtime()
+    resolved = choose(runtime, given.config, overrides, targets, given.input)
     source = language(resolved.config.source_language)
-    check_requests(resolved)
+    runtime.check(resolved)
     stem = given.output
     if stem is None and given.format in ("srt", "vtt"):
         stem = Path(sources.name_of(given.input))
@@ -145,8 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _interrupt)
     try:
-        engines = loading.load_resolved(resolved)
-        resolved.check_shape(engines.num_layers, engines.num_heads)
+        engines = runtime.load(resolved)
         context = resolved.config.speech.context_of(sources.name_of(given.input))
         stream = open_stream(resolved, engines, source, targets, context)
         outputs = {
@@ -165,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             chunks = sources.paced(chunks) if given.paced else chunks
             run.follow(sources.with_progress(chunks, heard.seconds, shown))
     finally:
-        loading.shutdown()
+        runtime.close()
     return run.status
 
 
@@ -192,27 +190,36 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def choose(
-    name: str | None, overrides: Mapping[str, object], targets: Sequence[Language], source: str
+    runtime: Runtime,
+    name: str | None,
+    overrides: Mapping[str, object],
+    targets: Sequence[Language],
+    source: str,
 ) -> Resolved:
     """Choose the named models, or real ones, or the embedded ones if they know the input.
 
     Raises:
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
+
+    def resolved(config: AgentConfig) -> Resolved:
+        spoken = language(config.source_language)
+        return runtime.resolve(config, [item.code for item in targets if item != spoken])
+
     if name is not None:
         config = load_config(name, overrides)
         if is_embedded(config.models) and not _of_the_world(source):
             print(f"note: {name} knows only {_SMALL}; the rest is nonsense", file=sys.stderr)
-        return _resolved(config, targets)
+        return resolved(config)
     try:
-        return _resolved(load_config(REAL, overrides), targets)
+        return resolved(load_config(REAL, overrides))
     except CheckpointError as error:
         if _of_the_world(source):
             print(
                 f"note: no real models here; using those that know this talk: --config {WORLD}",
                 file=sys.stderr,
             )
-            return _resolved(load_config(WORLD, overrides), targets)
+            return resolved(load_config(WORLD, overrides))
         raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
             f"{error}\nWithout a card: `alignatt fetch {LAPTOP}`, then --config {LAPTOP}. The "
@@ -228,11 +235,6 @@ def _of_the_world(source: str) -> bool:
         return find_path(EMBEDDED) in Path(source).resolve().parents
     except FileNotFoundError:
         return False
-
-
-def _resolved(config: AgentConfig, targets: Sequence[Language]) -> Resolved:
-    spoken = language(config.source_language)
-    return resolve(config, [target.code for target in targets if target.code != spoken.code])
 
 
 @dataclass

@@ -48,12 +48,12 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cluster import connection
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.publish import destination
@@ -109,13 +109,13 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
     cluster = connection.options_of(arguments)
     replicas = read_replicas(arguments)
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
-    resolved = resolve(config)
+    runtime = Runtime()
+    resolved = runtime.resolve(config)
     for item in limits.publish:
         destination(item, [*resolved.head_sets, config.source_language])
     if cluster is not None:
         return serve_on_ray(arguments, resolved, limits, cluster, replicas)
     # These imports take seconds; an error in the command line comes first.
-    from alignatt_agent.cascade import loading
     from alignatt_agent.serve.engines import SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
     taken = listen(arguments.host, arguments.port)
     try:
         print(f"loading the engines of {arguments.config} ...", flush=True)
-        engines = SharedEngines(resolved)
+        engines = SharedEngines(resolved, runtime)
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
         Server(Service(engines, limits), ready).run(sockets=[taken])
     finally:
         taken.close()
-        loading.shutdown()
+        runtime.close()
     return 0
 
 

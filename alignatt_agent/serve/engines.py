@@ -11,13 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Literal
 
-from alignatt_agent.cascade import loading
-from alignatt_agent.cascade.contexts import check_requests
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine import pool
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.types import AlignAttError, EngineError
@@ -88,26 +87,22 @@ class _Latest:
 class SharedEngines(EnginePool):
     """The vLLM engines of this process, for all streams of a server."""
 
-    def __init__(self, resolved: Resolved) -> None:
+    def __init__(self, resolved: Resolved, runtime: Runtime) -> None:
         super().__init__(resolved)
-        self._engines: loading.Engines | None = None
+        self._runtime = runtime
+        self._engines: Engines | None = None
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
         """Start the engines, or those that died, and check the head sets; takes up to minutes."""
         self.state = "starting"
-        engines = self._start()
-        self.resolved.check_shape(engines.num_layers, engines.num_heads)
-        self._engines = engines
+        self._runtime.check(self.resolved)
+        self._engines = self._runtime.load(self.resolved)
         self.state, self.error = "ok", None
-
-    def _start(self) -> loading.Engines:
-        check_requests(self.resolved)
-        return loading.load_resolved(self.resolved)
 
     def alive(self) -> bool:
         """Whether no engine died."""
-        return pool.all_alive()
+        return self._runtime.alive()
 
     def healthy(self) -> bool:
         """Whether streams can be served now."""
@@ -123,7 +118,7 @@ class SharedEngines(EnginePool):
         latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}
         yield open_stream(self.resolved, replace(engines, **latest), source, targets, context)
 
-    def engines(self) -> loading.Engines:
+    def engines(self) -> Engines:
         """Return the engines, or raise ``RefusedError`` while they start."""
         if self._engines is None or not self.healthy():
             reason = f" ({self.error})" if self.error else ""

@@ -20,6 +20,7 @@ from ray.serve.schema import LoggingConfig
 from ray.util import metrics as ray_metrics
 from starlette.applications import Starlette
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cluster.connection import ClusterError, one_line
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
@@ -91,7 +92,7 @@ def deployed(
     scale: Scale,
     host: str,
     port: int,
-    engines: Callable[[Resolved], SharedEngines] = SharedEngines,
+    engines: Callable[[Resolved, Runtime], SharedEngines] = SharedEngines,
 ) -> Iterator[None]:
     """Run the application on the cluster; the last words of speakers are translated at the end.
 
@@ -129,7 +130,7 @@ def _application(
     resolved: Resolved,
     limits: Limits,
     scale: Scale,
-    engines: Callable[[Resolved], SharedEngines],
+    engines: Callable[[Resolved, Runtime], SharedEngines],
 ) -> serve.Application:
     config = resolved.config.model_dump(mode="json")
     replica = serve.deployment(

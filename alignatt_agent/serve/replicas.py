@@ -11,7 +11,7 @@ from typing import Any
 
 from ray import serve
 
-from alignatt_agent.cascade import loading
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cluster.connection import check_versions
 from alignatt_agent.cluster.priority import lowest_priority
 from alignatt_agent.cluster.workers import tidy
@@ -20,7 +20,6 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EnginePool, Failed, SharedEngines
 from alignatt_agent.serve.remote import RemoteCall, RemoteStream
@@ -58,12 +57,14 @@ class Replica:
         config: Mapping[str, Any],
         here: Mapping[str, str],
         speakers: int,
-        engines: Callable[[Resolved], SharedEngines],
+        engines: Callable[[Resolved, Runtime], SharedEngines],
     ) -> None:
+        self._runtime = Runtime()
         quieten()
         self._name = serve.get_replica_context().replica_id.unique_id
         check_versions(here, versions(), self._name)
-        self._engines = engines(_resolved_here(config))
+        resolved = self._runtime.resolve(AgentConfig.parse(dict(config), APP))
+        self._engines = engines(resolved, self._runtime)
         with lowest_priority():
             self._engines.load()
         self._threads = ThreadPoolExecutor(speakers, "step")
@@ -95,7 +96,7 @@ class Replica:
             raise EngineError("an engine died")
 
     def __del__(self) -> None:
-        loading.shutdown()
+        self._runtime.close()
         tidy()
 
 
@@ -103,7 +104,7 @@ class RemoteEngines(EnginePool):
     """The engines of all replicas, behind the handle of their deployment; ``talks`` by key."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
-        super().__init__(_resolved_here(config))
+        super().__init__(Runtime().resolve(AgentConfig.parse(dict(config), APP)))
         self.talks: dict[int, RemoteStream] = {}
         self._handle = handle.options(stream=True)
         self._scale = scale
@@ -169,8 +170,3 @@ class RemoteEngines(EnginePool):
             self.restarts += 1
         LOGGER.error("a talk was lost: %s", error)
         failed(error)
-
-
-def _resolved_here(config: Mapping[str, Any]) -> Resolved:
-    """Find the configuration's checkpoints and head sets on this machine."""
-    return resolve(AgentConfig.parse(dict(config), APP))

@@ -21,10 +21,10 @@ import socket
 import sys
 from pathlib import Path
 
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.machine import installed
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
 from alignatt_agent.types import AlignAttError
 
@@ -57,7 +57,7 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
     settings = server or root / "server.yaml"
     options = read_server(settings)
     try:
-        resolve(config)
+        Runtime().resolve(config)
     except CheckpointError as error:
         raise CheckpointError(
             f"{error}\nids of the hub are looked up in HF_HOME="

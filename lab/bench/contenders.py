@@ -16,10 +16,10 @@ from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.sections import SHARE
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from lab.bench import fused_attention
@@ -138,7 +138,7 @@ def contenders(
     def start(place: int) -> tuple[DraftEngine, ServedModel]:
         capture, eager = ENGINES[place]
         heads = size.heads if capture else ()
-        served = pool.start("translation", size.model, heads, enforce_eager=eager, **options)
+        served = start_model("translation", size.model, heads, enforce_eager=eager, **options)
         started.append(served)
         return DraftEngine(served, heads, frozenset()), served
 

@@ -14,11 +14,11 @@ import numpy as np
 from simulstream.metrics.logger import METRICS_LOGGER
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
@@ -126,58 +126,69 @@ class CachedDrafts:
 class EngineSetup:
     """The engines that all runs of a sweep share, in whichever process they are loaded."""
 
-    start: StartEngines  # importable
+    start: StartEngines | None  # importable; default: ``Runtime.load_engines``
     config: AgentConfig  # its models are planned where they are loaded
     heads: tuple[tuple[int, int], ...]  # of all head sets
     cache: Path | None  # of the results; ``None`` for one that ends with the process
 
 
-class CachedAgent(AlignAttAgent):
-    """Streams on the engines that ``open`` put behind a cache, whatever a configuration names."""
+class CachedRuntime(Runtime):
+    """A runtime of engines that ``open`` put behind a cache, whatever a configuration names."""
 
-    cache: ClassVar[TimedCache | None] = None
-    _cached: ClassVar[Engines | None] = None
+    cache: TimedCache | None = None
+    _cached: Engines | None = None
 
-    @classmethod
-    def open(cls, setup: EngineSetup) -> Engines:
-        """Load the engines of a sweep and put the process's cache in front of them."""
-        if cls.cache is None:
-            cls.cache = TimedCache(setup.cache)
-        resolved, known = resolve(setup.config), versions()
+    def open(self, setup: EngineSetup) -> Engines:
+        """Load the engines of a sweep and put the cache in front of them."""
+        if self.cache is None:
+            self.cache = TimedCache(setup.cache)
+        resolved, known = self.resolve(setup.config), versions()
         models = resolved.checkpoints
         names = {
             role: f"{name}:{getattr(models, role).dtype}:{known['vllm']}:{known['torch']}"
             for role, name in resolved.identities().items()
         }
-        engines = setup.start(models, setup.heads, setup.config.speech.recognizer)
-        cls._cached = replace(
+        start = setup.start or self.load_engines
+        engines = start(models, setup.heads, setup.config.speech.recognizer)
+        self._cached = replace(
             engines,
-            asr=CachedSpeech(engines.asr, cls.cache, names["asr"]),
+            asr=CachedSpeech(engines.asr, self.cache, names["asr"]),
             aligner=engines.aligner
-            and CachedSpeech(engines.aligner, cls.cache, names.get("aligner", names["asr"])),
-            translation=CachedDrafts(engines.translation, cls.cache, names["translation"]),
+            and CachedSpeech(engines.aligner, self.cache, names.get("aligner", names["asr"])),
+            translation=CachedDrafts(engines.translation, self.cache, names["translation"]),
         )
-        return cls._cached
+        return self._cached
 
-    @classmethod
-    def engines(cls, resolved: Resolved, load: bool = False) -> Engines | None:
+    def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
+        """Do nothing: the engines of ``open`` serve all configurations."""
+
+    def load(self, resolved: Resolved) -> Engines:
         """Return the engines behind the cache."""
-        return cls._cached
+        assert self._cached is not None
+        return self._cached
 
-    @classmethod
-    def shutdown(cls) -> None:
+    loaded = load
+
+    def close(self) -> None:
         """Close the cache and end the engines."""
-        if cls.cache is not None:
-            cls.cache.close()
-        cls.cache = cls._cached = None
-        super().shutdown()
+        if self.cache is not None:
+            self.cache.close()
+        self.cache = self._cached = None
+        super().close()
+
+
+class CachedAgent(AlignAttAgent):
+    """Streams on the engines of a sweep."""
+
+    runtime: ClassVar[CachedRuntime] = CachedRuntime()
 
 
 def stream_cached(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkResult:
     """Stream a run of one talk in this process, see ``stream_talk``."""
-    CachedAgent.open(setup)
-    assert CachedAgent.cache is not None
-    with _engine_seconds(CachedAgent.cache):
+    runtime = CachedAgent.runtime
+    runtime.open(setup)
+    assert runtime.cache is not None
+    with _engine_seconds(runtime.cache):
         result = stream_talk(run, recording)
     result.logs.pop("records", None)  # drafts of hours of speech would fill disks
     return result

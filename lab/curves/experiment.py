@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.cascade.loading import load_engines
 from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError
 from alignatt_agent.config.languages import language
@@ -48,7 +47,7 @@ class Study:
 
 
 def conduct(
-    study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines = load_engines
+    study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines | None = None
 ) -> dict[str, Any]:
     """Stream, score, compare and draw; everything finished earlier is kept."""
     folder = study.output

@@ -11,11 +11,10 @@ from typing import Any
 import soundfile
 from tqdm import tqdm
 
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.languages import language
 from alignatt_agent.doctor.speakers import speak
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.evaluation import run as evaluation
 from alignatt_agent.evaluation.agent_choice import AgentChoice
 from alignatt_agent.evaluation.cache import key_of
@@ -52,7 +51,8 @@ def runs_of(
     choices = []
     for point in points:
         config = point.config(bases).model_copy(update={"type": _AGENT})
-        choices.append(AgentChoice(CachedAgent, point.name, resolve(config, targets), {}))
+        resolved = CachedAgent.runtime.resolve(config, targets)
+        choices.append(AgentChoice(CachedAgent, point.name, resolved, {}))
     return [_planned(choice, plan, folder) for plan in plans for choice in choices]
 
 
@@ -74,7 +74,7 @@ def _planned(choice: AgentChoice, plan: EvalRun, folder: Path) -> EvalRun:
 def stream(
     runner: Any,
     runs: Sequence[EvalRun],
-    start_engines: StartEngines,
+    start_engines: StartEngines | None,
     cache: Path | None,
     streams: int = 1,
 ) -> int:
@@ -90,7 +90,7 @@ def stream(
         for run in missing:
             prepare(run, keep_talks=True)
         if streams > 1:
-            fill_cache(missing, CachedAgent.open(setup), streams)
+            fill_cache(missing, CachedAgent.runtime.open(setup), streams)
         stream_talks(runner, missing, partial(stream_cached, setup), by_talk=True)
     return len(missing)
 

@@ -3,7 +3,7 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import cycle, islice
@@ -13,16 +13,17 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer
 
-from alignatt_agent.cascade.loading import Engines, load_resolved, shutdown
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.open_stream import chunks as cut
 from alignatt_agent.cascade.open_stream import open_stream
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import speakers
-from alignatt_agent.engine import pool
-from alignatt_agent.engine.memory_plan import plan, resolve
+from alignatt_agent.engine.memory_plan import plan
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import SAMPLE_RATE
 from lab.gpu import dimensions
 from lab.gpu.forced import Heads, Machines, Tape, record
@@ -94,7 +95,7 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
             share = context.engine(shares[role], **options)
             captured = heads if role == "translation" else ()
             begin = time.monotonic()
-            served[role] = pool.start(role, models[role], captured, **share)
+            served[role] = start_model(role, models[role], captured, **share)
             spent = time.monotonic() - begin
             need = planned.needs[role]
             taken[role] = _taken(before, spent, need, shares[role])
@@ -109,7 +110,7 @@ def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[
 def _models(context: Context) -> tuple[Mapping[str, ModelConfig], Heads]:
     """Return the models by role, and heads of the last; the self-test takes the embedded ones."""
     if context.self_test:
-        resolved = resolve(load_config(CONFIG), TARGETS)
+        resolved = Runtime().resolve(load_config(CONFIG), TARGETS)
         return dict(resolved.checkpoints), resolved.heads
     written = {role: write(context.models / role) for role, write in dimensions.MODELS.items()}
     return written, dimensions.HEADS
@@ -141,9 +142,9 @@ def _recorded(
     """Stream the embedded models once."""
     jobs = speakers.excerpts(find_path("micro_models/devset"), TARGETS, count, seconds)
     tapes: dict[int, list[Tape]] = defaultdict(list)
-    resolved = resolve(load_config(CONFIG), TARGETS)
-    try:
-        engines = load_resolved(resolved)
+    with closing(Runtime()) as runtime:
+        resolved = runtime.resolve(load_config(CONFIG), TARGETS)
+        engines = runtime.load(resolved)
         tokenizer = AutoTokenizer.from_pretrained(resolved.checkpoints.asr.path)
 
         @cache
@@ -156,8 +157,6 @@ def _recorded(
                 recorder = record(engines, tape, tokens)
                 speakers.speak(_with_chunks(resolved, chunk_ms), recorder, job)
                 tapes[chunk_ms].append(tape)
-    finally:
-        shutdown()
     return jobs, tapes, engines, resolved
 
 

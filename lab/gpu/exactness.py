@@ -10,8 +10,8 @@ from lab.gpu.parts import Context, Result, gpu_memory_used
 IMPORTS = (
     "vllm.v1.engine.async_llm", "vllm.model_executor.models.gemma4",
     "vllm.model_executor.models.gemma4_mm", "vllm.model_executor.models.qwen3_asr",
-    "alignatt_agent.engine.capture", "alignatt_agent.engine.replay",
-    "alignatt_agent.engine.early_stop", "alignatt_agent.cascade.loading",
+    "alignatt_agent.engine.capture", "alignatt_agent.engine.attention_rows",
+    "alignatt_agent.engine.early_stop", "alignatt_agent.cascade.runtime",
 )  # fmt: skip
 """What engines and cascade import, without a GPU being asked for anything."""
 
@@ -102,11 +102,11 @@ def _arguments(context: Context, mode: str, backend: str) -> dict[str, Any]:
 def _layout(item: Any, dtype: Any, arguments: Mapping[str, Any]) -> Any:
     """Return what the start-up probe finds: backends, and the shapes of their caches."""
     from alignatt_agent.config.agent_config import ModelConfig
-    from alignatt_agent.engine import pool
+    from alignatt_agent.engine.start import start_model
 
     engine = {**arguments, "enforce_eager": True}
     model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
-    served = pool.start("translation", model, item.heads)
+    served = start_model("translation", model, item.heads)
     try:
         return served.ask_workers("alignatt_describe")[0]
     finally:

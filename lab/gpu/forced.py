@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.greedy import greedy

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.engine import pool
+from alignatt_agent.engine.start import start_model
 from lab.gpu.parts import Context, Result, gpu_memory_used
 from lab.stand_ins import random_models
 
@@ -59,7 +59,7 @@ def _runs(process: psutil.Process) -> bool:
 
 def own(settings: dict[str, Any]) -> None:
     """Start an engine, print its processes, and wait to be killed."""
-    served = pool.start("translation", ModelConfig(**settings), ((0, 1), (2, 3)))
+    served = start_model("translation", ModelConfig(**settings), ((0, 1), (2, 3)))
     print(*served.pids, flush=True)
     time.sleep(600)
 

@@ -3,12 +3,14 @@
 import random
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
 import sacrebleu
 
-from alignatt_agent.cascade.loading import Engines, load_engines, shutdown
+from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
@@ -94,11 +96,9 @@ def main() -> None:
     """Measure and print."""
     options = build_parser().parse_args()
     devset = options.devset or find_path("micro_models/devset")
-    engines = load_engines(load_config("micro-low").models, ())
-    try:
+    with closing(Runtime()) as runtime:
+        engines = runtime.load_engines(load_config("micro-low").models, ())
         figures = measure(engines, devset, options.sentences)
-    finally:
-        shutdown()
     for key, value in figures.items():
         print(f"{key}: {value:.4g}")
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from tqdm.contrib.concurrent import thread_map
 
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder

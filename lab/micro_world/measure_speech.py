@@ -12,7 +12,7 @@ import soundfile
 import yaml
 from tqdm import tqdm
 
-from alignatt_agent.cascade.loading import Engines
+from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.evaluation.wer import matches, plain_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
 from alignatt_agent.types.engines import Aligner, Recognizer

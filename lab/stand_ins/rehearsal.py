@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade import loading
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
@@ -19,7 +18,6 @@ from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
 from alignatt_agent.doctor.parity_check import parity
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.speech.front_ends import WHISPER
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray, Step
@@ -62,7 +60,7 @@ def as_written(config: AgentConfig) -> tuple[str, list[str]]:
         except CheckpointError:
             missing.append(f"alignatt fetch {model.path}")
     try:
-        resolve(config)
+        AlignAttAgent.runtime.resolve(config)
     except CheckpointError as error:
         unnamed = [command for command in missing if command not in str(error)]
         return "refused", [f"as written: `{command}` is not named" for command in unnamed]
@@ -118,7 +116,7 @@ def rehearse(
         try:
             AlignAttAgent.load_model(yaml_config(str(file)))
             if config.head_sets and not rows:
-                rows, missed = _compare(resolve(config))
+                rows, missed = _compare(AlignAttAgent.runtime.resolve(config))
                 problems += missed
             stream(found, yaml_config(str(file)), audio, gated=bool(config.head_sets))
         except AlignAttError as error:
@@ -131,23 +129,23 @@ def rehearse(
 def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
     """Stream ``audio``, ``[samples]``, through a new agent; ``found`` takes the result."""
     steps: list[Step] = []
-    failures = len(AlignAttAgent.failures)
-    agent = AlignAttAgent(config)
+    agent, runtime = AlignAttAgent(config), AlignAttAgent.runtime
+    failures = len(runtime.failures)
     agent.set_source_language(found.source)
     agent.set_target_language(found.target)
     size = round(agent.speech_chunk_size * SAMPLE_RATE)
-    AlignAttAgent.observer = steps.append
+    runtime.observer = steps.append
     try:
         outputs = [agent.process_chunk(audio[i : i + size]) for i in range(0, len(audio), size)]
         outputs.append(agent.end_of_stream())
     finally:
-        AlignAttAgent.observer = None
+        runtime.observer = None
     units = [unit for step in steps for unit in step.units]
     found.chunks, found.units = len(outputs), len(units)
     found.tokens = sum(step.accepted for step in steps)
     found.sentences = sum(len(step.heard.sentences) for step in steps)
     found.drafts_with_rows = sum(bool(step.gated and step.gated.words) for step in steps)
-    found.problems += AlignAttAgent.failures[failures:]
+    found.problems += runtime.failures[failures:]
     found.problems += _lost(steps, units, outputs, language(found.target))
     if gated and not found.drafts_with_rows:
         found.problems.append("no rows were read, though there is a head set")
@@ -171,7 +169,7 @@ def _lost(
 
 def _compare(resolved: Resolved) -> tuple[str, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
-    engines = loading.load_resolved(resolved)
+    engines = AlignAttAgent.runtime.load(resolved)
     model, asked = resolved.checkpoints.translation, cases(resolved, engines.tokenizer)
     assert isinstance(engines.translation, DraftEngine)
     check = parity(engines.translation, model, asked, "float32")

@@ -155,7 +155,7 @@ def test_contenders_are_started_and_ended(monkeypatch):
         started.append((bool(heads), enforce_eager))
         return Served()
 
-    monkeypatch.setattr(bench_contenders.pool, "start", start)
+    monkeypatch.setattr(bench_contenders, "start_model", start)
     monkeypatch.setattr(bench_contenders, "_reference", lambda size, seam: None)
     with bench_contenders.contenders(bench_contenders.micro()) as listed:
         assert len({contender.name for contender in listed}) == len(listed) == 10

@@ -9,7 +9,6 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cluster.jobs import JobFailedError
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.evaluation.devset import DevSetError
@@ -59,8 +58,7 @@ def engines(drafts=None):
 @pytest.fixture
 def world(call):
     """A folder with configurations of the two operating points, and a dev set."""
-    yield call.root
-    AlignAttAgent.failures.clear()
+    return call.root
 
 
 def plans_of(world, output, targets=("de", "zh")):

@@ -21,9 +21,9 @@ import sys, time
 if __name__ == "__main__":
     from multiprocessing import forkserver
     from alignatt_agent.config.agent_config import ModelConfig
-    from alignatt_agent.engine import pool
+    from alignatt_agent.engine.start import start_model
     model = ModelConfig(path=sys.argv[1], dtype="float32")
-    engine = pool.start("translation", model, [(0, 1)])
+    engine = start_model("translation", model, [(0, 1)])
     print(forkserver._forkserver._forkserver_pid, *engine.pids, flush=True)
     time.sleep(120)
 """
@@ -47,10 +47,11 @@ if __name__ == "__main__":
     prepare = CpuPlatform.check_and_update_config.__func__
     CpuPlatform.check_and_update_config = classmethod(leave_alone)
     from alignatt_agent.config.agent_config import ModelConfig
-    from alignatt_agent.engine import fork_server, pool
+    from alignatt_agent.engine import fork_server
+    from alignatt_agent.engine.start import start_model
     fork_server.begin = fork_server.use = lambda: None
     model = ModelConfig(path=sys.argv[1], dtype="float32")
-    print(os.getpid(), *pool.start("translation", model, [(0, 1)]).pids, flush=True)
+    print(os.getpid(), *start_model("translation", model, [(0, 1)]).pids, flush=True)
     time.sleep(120)
 """
 

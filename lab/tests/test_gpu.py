@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor.speakers import speak
-from alignatt_agent.engine.memory_plan import resolve
 from lab.gpu import __main__ as gpu
 from lab.gpu import cascade, forced
 from lab.gpu.parts import PARTS, Part
@@ -200,11 +200,11 @@ def test_the_cascade_is_measured_at_every_chunk_and_with_many_streams(
         started.append((role, len(heads), options["max_num_seqs"], Served()))
         return started[-1][-1]
 
-    monkeypatch.setattr(cascade, "resolve", lambda config, targets: resolved)
-    monkeypatch.setattr(cascade, "load_resolved", lambda _: engines)
-    monkeypatch.setattr(cascade, "shutdown", lambda: None)  # engines that other tests share
+    runtime = fakes.FakeRuntime(engines)
+    monkeypatch.setattr(runtime, "resolve", lambda config, targets: resolved)
+    monkeypatch.setattr(cascade, "Runtime", lambda: runtime)
     monkeypatch.setattr("alignatt_agent.doctor.speakers.excerpts", excerpts)
-    monkeypatch.setattr("alignatt_agent.engine.pool.start", start)
+    monkeypatch.setattr(cascade, "start_model", start)
     tokenizer = SimpleNamespace(encode=lambda text, add_special_tokens: text.split())
     found = SimpleNamespace(from_pretrained=lambda path: tokenizer)
     monkeypatch.setattr(cascade, "AutoTokenizer", found)

@@ -2,18 +2,16 @@
 
 import psutil
 
-from alignatt_agent.engine import pool
 from tests.engine.batches import EMITTED, POLICY, PREDICTING
 from tests.fixtures.engines import make_prompt
 
 MIB = 1 << 20
 
 
-def memory_after(requests: int, engine, seed: int) -> float:
+def memory_after(requests: int, model, engine) -> float:
     """Resident memory of the translation engine in MiB after so many drafts."""
-    model = pool._served["translation"][1]
     # A span of 1,000 tokens: what is left behind 80 times shows.
-    prompt = make_prompt(seed, 1100, 20, 1000)
+    prompt = make_prompt(1, 1100, 20, 1000)
     for number in range(requests):
         gate = POLICY.gate(500) if number % 3 == 0 else None
         draft = engine.draft(prompt, 12, (PREDICTING, EMITTED)[number % 2], gate)
@@ -23,8 +21,8 @@ def memory_after(requests: int, engine, seed: int) -> float:
     return psutil.Process(process.pid).memory_info().rss / MIB
 
 
-def test_memory_does_not_grow_with_requests(engines):
-    early = memory_after(20, engines.translation, 1)
-    late = memory_after(80, engines.translation, 1)
+def test_memory_does_not_grow_with_requests(engines, runtime):
+    both = runtime.served["translation"], engines.translation
+    early, late = memory_after(20, *both), memory_after(80, *both)
     # The rows of 80 requests are 20 to 30 MB.
     assert late - early < 10

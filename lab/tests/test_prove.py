@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import prove
-from alignatt_agent.engine import drafts, pool, proof
-from alignatt_agent.engine.memory_plan import resolve
+from alignatt_agent.engine import drafts, proof
+from alignatt_agent.engine.start import start_model
 
 
 def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monkeypatch):
@@ -17,10 +18,10 @@ def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monke
     modes = {**proof.CPU_MODES, "spoiled": proof.CPU_MODES["compiled"]}
     monkeypatch.setattr(proof, "CPU_MODES", modes)
     monkeypatch.setattr(proof, "MODES", modes)
-    started, start, fetch = [], pool.start, drafts.fetch
+    started, fetch = [], drafts.fetch
 
     def counted(*given, **more):
-        started.append(start(*given, **more))
+        started.append(start_model(*given, **more))
         return started[-1]
 
     def spoiled(model, key):
@@ -31,7 +32,7 @@ def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monke
         wrong[2:3, 0, -1] = 0.01
         return replace(found, rows=found.rows + wrong)
 
-    monkeypatch.setattr(pool, "start", counted)
+    monkeypatch.setattr(prove, "start_model", counted)
     monkeypatch.setattr(drafts, "fetch", spoiled)
     resolved = resolve(
         load_config("micro-low", {"models.translation.engine.enforce_eager": "auto"})
@@ -43,7 +44,7 @@ def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monke
     assert "max |dA| 1.0e-02 > 1e-04" in checks["mode: spoiled"].found
     model = resolved.checkpoints.translation
     mode = proof.fastest(proof.subject(model, resolved.heads))
-    served = start("translation", model, resolved.heads)
+    served = start_model("translation", model, resolved.heads)
     try:
         assert served.config.enforce_eager == (mode == "eager")
     finally:

@@ -11,11 +11,11 @@ from transformers import (
     WhisperProcessor,
 )
 
-from alignatt_agent.cascade.loading import serve_recognizer
+from alignatt_agent.cascade.engines import serve_speech
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.speech_models import AudioModel, EncoderDecoderModel
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
@@ -34,7 +34,7 @@ def noise(rng, seconds):
 def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
     path = write("gemma4", tmp_path)
     model = ModelConfig(path=str(path), dtype="float32")
-    served = pool.start("translation", model, HEADS, transcribes=True)
+    served = start_model("translation", model, HEADS, transcribes=True)
     try:
         assert served.config.architectures == ["Gemma4ForConditionalGeneration"]
         model, rng = AudioModel(served), np.random.default_rng(0)
@@ -43,7 +43,7 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
         for seconds in (0.5, 3.1, 30.0):
             audio = noise(rng, seconds)
             heard.append((audio, model.generate(ids, audio, 8)))
-        said = serve_recognizer("gemma4-audio", served).transcribe(audio, "en").text
+        said = serve_speech("gemma4-audio", served)[0].transcribe(audio, "en").text
         media = model.tokenizer.convert_tokens_to_ids(list(MEDIA.values()))
         prompts = [text_only(make_prompt(seed, 90, 5, 40), media) for seed in range(4)]
         batch = [Case(prompt, 8, PREDICTING) for prompt in prompts]
@@ -87,12 +87,12 @@ def text_only(prompt, media):
 def test_whisper_on_vllm(tmp_path):
     """The transcript is what Transformers decodes greedily from the same prompt and audio."""
     path = write_whisper(tmp_path / "whisper", seed=3)
-    served = pool.start("asr", ModelConfig(path=str(path), dtype="float32"))
+    served = start_model("asr", ModelConfig(path=str(path), dtype="float32"))
     try:
         model, audio = EncoderDecoderModel(served), noise(np.random.default_rng(0), 3)
         ids = WhisperPrompt(model.tokenizer, model.name).ids("English", "AlignAtt")
         answer = list(model.generate(ids, audio, 12).token_ids)
-        recognizer = serve_recognizer("whisper", served)
+        recognizer, _ = serve_speech("whisper", served)
         text = recognizer.transcribe(audio, "en").text
     finally:
         served.shutdown()

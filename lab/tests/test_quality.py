@@ -3,7 +3,6 @@
 import pytest
 
 from alignatt_agent.calibration.prompted_pair import PairPrompter
-from alignatt_agent.cascade.loading import load_engines, shutdown
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
@@ -18,10 +17,9 @@ from tests.fakes.models import averaged_score
 
 
 @pytest.fixture(scope="module")
-def figures():
-    engines = load_engines(load_config("micro-low").models, ())
-    yield measure(engines, find_path("micro_models/devset"), 60)
-    shutdown()
+def figures(runtime):
+    engines = runtime.load_engines(load_config("micro-low").models, ())
+    return measure(engines, find_path("micro_models/devset"), 60)
 
 
 def test_speech_models_are_right_where_they_can_be(figures):

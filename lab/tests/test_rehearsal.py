@@ -75,7 +75,8 @@ def test_what_cannot_be_rehearsed_is_refused():
         stand_ins.main(["--config", "micro-low"])
 
 
-def test_two_configurations_run_on_published_shapes_and_rows_are_exact(tmp_path):
+def test_two_configurations_run_on_published_shapes_and_rows_are_exact(tmp_path, runtime):
+    runtime.close()  # for the memory of its engines
     # The second one hears with Whisper: only its engine and the translation's start anew.
     other = load_config("hy-mt-1.8b-low", {"speech.recognizer": "whisper"})
     models = other.models.model_copy(update={"asr": load_config("whisper-low").models.asr})

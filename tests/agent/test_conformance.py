@@ -66,7 +66,7 @@ def test_processors_share_engines_that_are_loaded_once(config):
     for target, agent in agents.items():
         said[target] += agent.end_of_stream().new_tokens
     assert said == {"de": expected(14), "zh": expected(14, chinese=True)}
-    assert FakeAgent.starts == 1
+    assert FakeAgent.runtime.starts == 1
 
 
 def test_clear_twice_and_between_streams_and_the_clients_language_goes(agent):
@@ -205,7 +205,7 @@ def test_engine_error_in_mid_stream_keeps_what_was_emitted(agent, fake_engines, 
         for piece in samples[6:-1]:
             tokens += agent.process_chunk(piece).new_tokens
     assert "out of memory" in caplog.text
-    assert FakeAgent.failures
+    assert FakeAgent.runtime.failures
     agent.clear()
     fake_engines.translation.fail = False
     assert stream(agent, talk(8)) == expected(8)
@@ -223,5 +223,5 @@ def test_error_in_the_last_chunk_never_hangs_a_client(agent, fake_engines, caplo
     fake_engines.translation.fail = True
     processor.end_of_stream()
     assert "out of memory" in caplog.text
-    assert len(FakeAgent.failures) >= 1
+    assert len(FakeAgent.runtime.failures) >= 1
     assert tokens == expected(12)[:emitted]

@@ -112,22 +112,6 @@ def test_processors_side_by_side_hear_of_their_own_talks(tmp_path):
     assert context_of_chunk(ours) == ""
 
 
-def test_a_stream_can_be_given_its_own_context(tmp_path, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.agent.check_contexts", lambda *_, **__: None)
-    agent = start(["AlignAtt", "vLLM"], tmp_path)
-    for given, expected in (
-        (None, "AlignAtt\nvLLM"),
-        ("João", "João"),
-        ("", ""),
-        (None, "AlignAtt\nvLLM"),
-    ):
-        agent.clear()
-        agent.set_target_language("de")
-        if given is not None:
-            agent.set_context(given)
-        assert context_of_chunk(agent) == expected
-
-
 def test_the_translation_is_told_too(tmp_path):
     asked = fakes.FakeTranslation.prompts
     agent = start(["AlignAtt", "{vLLM}", f"{fakes.word(0)} = it: x | de: Wort {{0}}"], tmp_path)
@@ -136,9 +120,6 @@ def test_the_translation_is_told_too(tmp_path):
     assert fakes.FakeRecognizer.contexts[-1] == f"AlignAtt\n{{vLLM}}\n{fakes.word(0)}"
     assert "Names and terms of the talk: AlignAtt, {vLLM}." in asked[-1]
     assert f"Use these translations: {fakes.word(0)} = Wort {{0}}." in asked[-1]
-    agent.set_context("")
-    agent.process_chunk(fakes.talk(6))
-    assert "Names and terms" not in asked[-1]
 
 
 @pytest.mark.parametrize(
@@ -155,9 +136,7 @@ def test_the_translation_is_told_too(tmp_path):
 def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
     monkeypatch, context, message
 ):
-    monkeypatch.setattr(
-        "alignatt_agent.cascade.loading.load_resolved", lambda *_: pytest.fail("engines start")
-    )
+    monkeypatch.setattr(AlignAttAgent.runtime, "load", lambda _: pytest.fail("engines start"))
     content = load_config("micro-low", {"speech.context": context}).to_yaml()
     with pytest.raises((ContextError, ConfigError), match=message):
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(content)))

@@ -78,7 +78,6 @@ OURS = PromptConfig().digest("en", "de")
     [(None, {}, 0), (OURS, {}, 0), (OURS, {"prompt": {"before": "Translate: "}}, 1)],
 )
 def test_another_prompt_is_named_once(tmp_path, caplog, known, changes, warned):
-    FakeAgent._warned.clear()
     config = yaml_config(str(write_config(tmp_path, **changes)))
     (tmp_path / "fake-en-de.json").write_text(json.dumps(head_set(prompt_sha256=known)))
     with caplog.at_level(logging.WARNING):

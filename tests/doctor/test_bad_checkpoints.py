@@ -59,9 +59,7 @@ def test_a_revision_that_is_not_there_is_fetched_though_others_are(cached):
 @pytest.fixture
 def config_with(tmp_path, monkeypatch):
     """Return ``micro-low`` with a changed copy of one model; no engine may start."""
-    monkeypatch.setattr(
-        "alignatt_agent.cascade.loading.load_resolved", lambda *_: pytest.fail("engines start")
-    )
+    monkeypatch.setattr(AlignAttAgent.runtime, "load", lambda _: pytest.fail("engines start"))
 
     def change(role, gone=(), **written):
         config = load_config("micro-low")

@@ -6,13 +6,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSpeechSeq2Seq
 
+from alignatt_agent.cascade import runtime
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.machine import GIB, Gpu
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.doctor import fetch
-from alignatt_agent.engine import memory_plan
 from alignatt_agent.engine.memory_plan import FREE, plan
 from alignatt_agent.engine.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
 from lab.stand_ins.__main__ import real_configurations
@@ -127,33 +127,29 @@ def test_written_shares_stay_and_the_others_are_planned():
 def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
     asked = []
     card = Gpu("NVIDIA Test", "580.1", 23 * GIB, 24 * GIB, 8.9)
-    monkeypatch.setattr(memory_plan, "installed", lambda _: None)
-    monkeypatch.setattr(memory_plan, "gpus", lambda: asked.append(1) or (card,))
-    monkeypatch.setattr(memory_plan, "_planned", {})
-    memory_plan._card.cache_clear()
+    monkeypatch.setattr(runtime, "installed", lambda _: None)
+    monkeypatch.setattr(runtime, "gpus", lambda: asked.append(1) or (card,))
     monkeypatch.setattr("alignatt_agent.config.resolved.locate", lambda models: models)
-    config = load_config("default-low")
+    config, here = load_config("default-low"), runtime.Runtime()
     for _ in range(2):
-        found = memory_plan.resolve(config)
+        found = here.resolve(config)
         assert found.config.models.asr.path == found.checkpoints.asr.path == "Qwen/Qwen3-ASR-0.6B"
         assert found.config.models.asr.engine["gpu_memory_utilization"] == "auto"
         assert 0.1 < found.checkpoints.asr.engine["gpu_memory_utilization"] < 0.2
     assert len(asked) == 1
     with pytest.raises(ConfigError, match="NVIDIA Test: the engines take 23.9 of 22.8 GiB"):
-        memory_plan.resolve(load_config("default-low", {"speech.max_tail_s": 120}))
+        here.resolve(load_config("default-low", {"speech.max_tail_s": 120}))
     assert capsys.readouterr().err.count("NVIDIA Test: memory plan, computed for 24.0 GiB:") == 1
     fits = r"Test: the engines take 29.* fit the configurations: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
-        memory_plan.resolve(load_config("translategemma-12b-low"))
+        here.resolve(load_config("translategemma-12b-low"))
     paths = [model.path for model in fetch.models_of(["default-low", "translategemma-12b-low"])]
     assert paths[0] == "Qwen/Qwen3-ASR-0.6B"
     assert "google/translategemma-12b-it" in paths  # as written: it does not fit
     monkeypatch.undo()
-    memory_plan._card.cache_clear()
-    monkeypatch.setattr(memory_plan, "_card", lambda: card)
     nowhere = load_config("default-low", {"models.translation.path": "nobody/nothing"})
     with pytest.raises(CheckpointError, match="alignatt fetch nobody/nothing"):
-        memory_plan.resolve(nowhere.model_copy(update={"head_sets": {}}))
+        here.resolve(nowhere.model_copy(update={"head_sets": {}}))
 
 
 def test_the_command(capsys):

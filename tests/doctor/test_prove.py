@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor import prove
 from alignatt_agent.engine import options, proof
-from alignatt_agent.engine.memory_plan import resolve
 from alignatt_agent.types import AttentionRows, Draft, EngineError
 
 IDS = (5, 7, 9)
@@ -87,7 +87,7 @@ def modes(monkeypatch, tmp_path):
             raise answers[started[-1]]
         return Served()
 
-    monkeypatch.setattr(prove.pool, "start", start)
+    monkeypatch.setattr(prove, "start_model", start)
     monkeypatch.setattr(prove, "DraftEngine", lambda *_: None)
     monkeypatch.setattr(prove, "cases", lambda *_: [])
     monkeypatch.setattr(prove, "observe", lambda *_: answers[started[-1]])

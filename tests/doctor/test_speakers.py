@@ -64,8 +64,8 @@ def doctor(tmp_path, monkeypatch):
     """Run ``alignatt doctor`` on fake engines; returns its status and its checks."""
     ended = []
     monkeypatch.setattr(speakers, "SECONDS", 1.5)
-    monkeypatch.setattr(speakers, "load_resolved", lambda _: fakes.FakeEngines())
-    monkeypatch.setattr(speakers, "shutdown", lambda: ended.append(True))
+    monkeypatch.setattr("alignatt_agent.doctor.cli.Runtime", fakes.FakeRuntime)
+    monkeypatch.setattr(fakes.FakeRuntime, "close", lambda _: ended.append(True))
     for name in ("check_asking", "check_head_sets", "decoder_shape"):
         passed = config_checks.Check("fake", "ok", "")
         monkeypatch.setattr(config_checks, name, lambda *_, passed=passed: passed)

@@ -26,7 +26,7 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server import websocket_server
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.live.cli import main as translate
+from alignatt_agent.live import cli as live
 from tests.serve.live import wait_until
 
 RATE = 16_000
@@ -53,9 +53,9 @@ def stream(agent, audio, target="de"):
 def traced(agent, audio):
     """Stream German; returns what was emitted, and each draft with the reason why it waited."""
     steps = []
-    AlignAttAgent.observer = steps.append
+    agent.runtime.observer = steps.append
     emitted = stream(agent, audio)
-    AlignAttAgent.observer = None
+    agent.runtime.observer = None
     gated = [step.gated for step in steps if step.gated is not None]
     return emitted, [
         [item.tokens, item.decision.accepted, item.decision.reason.value, item.edge]
@@ -89,7 +89,8 @@ def shared_recognition(wav: Path, stem: Path):
     """Run ``alignatt translate`` on the loaded engines, which it ends; returns its JSON lines."""
     targets = ("de", "it", "zh", "en")
     given = [str(wav), "--target", *targets, "--config", "micro-low", "--format", "jsonl"]
-    assert translate([*given, "--output", str(stem)]) == 0
+    live.Runtime = lambda: AlignAttAgent.runtime
+    assert live.main([*given, "--output", str(stem)]) == 0
     return {
         code: [json.loads(line) for line in Path(f"{stem}.{code}.jsonl").open(encoding="utf-8")]
         for code in targets
@@ -177,7 +178,7 @@ def main() -> None:
         "whole drafts": side_by_side(patient, audio),
         "quick start": quick_start(beginning),
         "server": web_socket_server(root),
-        "failures": AlignAttAgent.failures,
+        "failures": AlignAttAgent.runtime.failures,
     }
     result["shared"] = shared_recognition(wav, root / "shared")
     out.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")

@@ -6,7 +6,6 @@ import torch
 from safetensors.torch import load_file
 from transformers import BatchFeature
 
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.speech.front_ends import front_end_prompt
 from alignatt_agent.speech.prompt import RecognitionPrompt
@@ -28,8 +27,8 @@ def inputs(tokenizer, text: str, audio: np.ndarray) -> BatchFeature:
     return processor(text=text, audio=audio, return_tensors="pt")
 
 
-def test_recogniser(engines, audio):
-    served = SpeechModel(pool._served["asr"][1])
+def test_recogniser(engines, runtime, audio):
+    served = SpeechModel(runtime.served["asr"])
     tokenizer = served.tokenizer
     model = drawn_model("asr", 1)
     text = "<|im_start|>user\n<|audio_start|><|audio_pad|><|audio_end|><|im_end|>\nlanguage"
@@ -42,8 +41,8 @@ def test_recogniser(engines, audio):
     assert not served._model.config.uses_mrope
 
 
-def test_the_engine_reads_the_published_template(engines, checkpoints):
-    served = SpeechModel(pool._served["asr"][1])
+def test_the_engine_reads_the_published_template(engines, runtime, checkpoints):
+    served = SpeechModel(runtime.served["asr"])
     ours = RecognitionPrompt(served.processor, served.tokenizer, served.name)
     theirs = front_end_prompt("qwen3-asr", str(checkpoints / "asr"), 4096)
     for context in ("", "AlignAtt, vLLM"):

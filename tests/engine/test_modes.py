@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from alignatt_agent.cascade import loading
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment
 from alignatt_agent.engine.served_model import ServedModel
@@ -44,9 +43,9 @@ def small(models) -> Iterator[tuple[ServedModel, DraftEngine]]:
 
 
 @pytest.fixture(scope="module")
-def usual(models) -> list[Draft]:
+def usual(runtime, models) -> list[Draft]:
     """Drafts of the engines that all tests share, with which the other modes are compared."""
-    return together(loading.load_engines(models, HEADS).translation, BATCH)
+    return together(runtime.load_engines(models, HEADS).translation, BATCH)
 
 
 def check(reference: Reference, usual: list[Draft], drafts: list[Draft]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.cascade import loading
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine import options, supported_modes
 from alignatt_agent.engine.options import engine_arguments, engine_environment
@@ -41,7 +41,7 @@ def test_verified_versions_pass(monkeypatch):
 def test_other_versions_are_refused_before_anything_starts(monkeypatch, versions, message):
     monkeypatch.setattr(supported_modes, "installed", versions.get)
     with pytest.raises(EngineError, match=message):
-        loading.load_engines(NOWHERE, HEADS)
+        Runtime().load_engines(NOWHERE, HEADS)
 
 
 def test_the_installation_asks_for_verified_versions():
@@ -185,13 +185,13 @@ def test_device_limits_arrive(models):
 def test_unknown_arguments_are_named(models, role, key, message):
     changed = getattr(models, role).model_copy(update={"engine": {key: 1}})
     with pytest.raises(EngineError, match=f"^{role} model .*: engine: .*{message}"):
-        loading.load_engines(models.model_copy(update={role: changed}), HEADS)
+        Runtime().load_engines(models.model_copy(update={role: changed}), HEADS)
 
 
 @pytest.mark.parametrize("head", [(6, 0), (0, 8), (-1, 0), (0, -1)])
 def test_heads_that_do_not_exist_are_named(models, head):
     with pytest.raises(EngineError, match=rf"no attention heads \[\({head[0]}, {head[1]}\)\] in 6"):
-        loading.load_engines(models, (*HEADS, head))
+        Runtime().load_engines(models, (*HEADS, head))
 
 
 @pytest.mark.parametrize(

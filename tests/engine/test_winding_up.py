@@ -5,19 +5,17 @@ import multiprocessing
 import numpy as np
 import pytest
 
-from alignatt_agent.cascade import loading
-from alignatt_agent.engine import pool
 from alignatt_agent.types import EngineError
 
 
-def test_shutdown_ends_every_process_and_closes_every_socket(engines):
-    dying = pool._served["aligner"][1]._engine.engine_core
+def test_shutdown_ends_every_process_and_closes_every_socket(engines, runtime):
+    dying = runtime.served["aligner"]._engine.engine_core
     resources = dying.resources
     # vLLM saw a death, and has not come to the sockets yet.
     dying._finalizer.detach()
     resources.engine_manager.shutdown()
-    loading.shutdown()
-    loading.shutdown()
+    runtime.close()
+    runtime.close()
     assert resources.input_socket.closed
     assert resources.output_socket.closed
     assert not [p for p in multiprocessing.active_children() if "EngineCore" in p.name]

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from alignatt_agent.config.agent_config import ModelsConfig
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.row_requests import EXTRA
 from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.engine.worker import CaptureWorker
 from tests.fixtures.engines import HEADS
 
@@ -21,7 +21,7 @@ def serving(
 ) -> Iterator[tuple[ServedModel, DraftEngine]]:
     """Serve the translation model with a worker of this file and other engine arguments."""
     arguments = {"worker_cls": f"{__name__}.{worker}", **engine}
-    served = pool.start("translation", models.translation, HEADS, **arguments)
+    served = start_model("translation", models.translation, HEADS, **arguments)
     try:
         yield served, DraftEngine(served, HEADS)
     finally:

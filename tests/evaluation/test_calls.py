@@ -4,12 +4,12 @@ import json
 import shutil
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 from simulstream.metrics.logger import METRICS_LOGGER
 
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation import talk_jobs
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.stream import prepare
@@ -158,13 +158,8 @@ def test_talks_of_workers_are_signed_with_the_models_that_those_took(call, monke
     config, out, names = str(call.root / "low.yaml"), call.root / "out", iter("ab")
     agent = "tests.fakes.agent.FakeAgent"
     (run,) = runs = plan(agent, [config], {}, None, ["de"], call.devset, out)
-    asked, inner = dict(run.signature["models"]), talk_jobs.resolve
-
-    def resolve(config):
-        models = {**inner(config).identities(), "asr": next(names)}
-        return SimpleNamespace(identities=lambda: models)
-
-    monkeypatch.setattr(talk_jobs, "resolve", resolve)
+    asked = dict(run.signature["models"])
+    monkeypatch.setattr(Resolved, "identities", lambda _: {**asked, "asr": next(names)})
     prepare(run)
     with job_runner(None, 2, fakes.FakeAgent.shutdown) as runner:
         talk_jobs.stream_talks(runner, runs)

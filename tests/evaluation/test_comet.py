@@ -76,7 +76,7 @@ def test_no_environment_is_said_before_a_model_is_loaded(call, monkeypatch):
     status, _, error = call("--comet", "xcomet-xl")
     assert status == 2
     assert "make setup-comet" in error
-    assert fakes.FakeAgent.starts == 0
+    assert fakes.FakeAgent.runtime.starts == 0
 
 
 def test_no_transcript(finished, stub, tmp_path):

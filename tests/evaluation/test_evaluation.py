@@ -13,7 +13,7 @@ def test_dry_run_loads_nothing(call):
     assert status == 0
     assert "no model was loaded" in text
     assert not (call.root / "out").exists()
-    assert fakes.FakeAgent.starts == 0
+    assert fakes.FakeAgent.runtime.starts == 0
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_nothing_starts_on_a_mistake(call, arguments, message):
     status, _, error = call(*arguments)
     assert status == 2
     assert message in error
-    assert fakes.FakeAgent.starts == 0
+    assert fakes.FakeAgent.runtime.starts == 0
 
 
 def test_agents_by_entry_point_class_and_yaml(tmp_path):

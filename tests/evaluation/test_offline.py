@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cli import main
 from alignatt_agent.evaluation.offline import run
@@ -97,12 +98,8 @@ def test_what_a_recognizer_invents_where_audio_ends_is_dropped(tmp_path, inventi
 
 
 def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, capsys):
-    engines, asked = fakes.FakeEngines(), []
-    monkeypatch.setattr(
-        "alignatt_agent.cascade.loading.load_engines", lambda *given: asked.append(given) or engines
-    )
-    monkeypatch.setattr("alignatt_agent.evaluation.offline.check_requests", lambda *_: None)
-    opened = []
+    engines, opened = fakes.FakeEngines(), []
+    monkeypatch.setattr(AlignAttAgent, "runtime", fakes.FakeRuntime(engines))
     monkeypatch.setattr(
         "alignatt_agent.evaluation.offline.open_stream",
         lambda *given: opened.append(given[-1]) or open_stream(*given),
@@ -114,7 +111,6 @@ def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, ca
     assert re.search(r"^de +9\d\.\d\d|^de +100\.00", capsys.readouterr().out, flags=re.M)
     assert fakes.FakeRecognizer.contexts[-1] == "a"
     assert set(opened) == {"a = b"}  # translations of terms are for the translator
-    assert asked[0][1]  # a closed sentence reads rows, too: of these heads
     for target in ("de", "zh"):
         written = json.loads((out / target / "offline.json").read_text())
         assert written["bleu"] > 90
@@ -160,4 +156,4 @@ def test_rows_beside_the_streamed_ones(finished, tmp_path):
     status, _, error = call("de")
     assert status == 2
     assert "it has another dev set (another one" in error
-    assert fakes.FakeAgent.starts == 0
+    assert fakes.FakeAgent.runtime.starts == 0

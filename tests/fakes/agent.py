@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from alignatt_agent import cli
 from alignatt_agent.agent import AlignAttAgent
+from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.types import SAMPLE_RATE, Draft, EngineError, Transcript
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.models import make_rows
@@ -144,25 +145,28 @@ class FakeEngines:
         self.translation = self.translation or FakeTranslation(self.tokenizer)
 
 
+class FakeRuntime(Runtime):
+    """The real one on engines without models, which can be given; counts how often they start."""
+
+    def __init__(self, engines=None):
+        super().__init__()
+        self.engines, self.starts, self.dead = engines, 0, False
+
+    def check(self, resolved, longest_s=None):
+        pass
+
+    def alive(self):
+        return not self.dead
+
+    def _start(self, key, warm):
+        self.starts, self.dead = self.starts + 1, False
+        return self.engines or FakeEngines()
+
+
 class FakeAgent(AlignAttAgent):
-    """The real agent on fake engines; counts how often they are started."""
+    """The real agent on a fake runtime; each test has a new one."""
 
-    failures: list[str] = []
-    _engines: dict = {}
-    starts = 0
-
-    @classmethod
-    def engines(cls, resolved, load=False):
-        key = json.dumps([resolved.checkpoints.model_dump(mode="json"), resolved.heads])
-        if load and key not in cls._engines:
-            FakeAgent.starts += 1
-            cls._engines.clear()
-            cls._engines[key] = FakeEngines()
-        return cls._engines.get(key)
-
-    @classmethod
-    def shutdown(cls):
-        cls._engines.clear()
+    runtime = FakeRuntime()
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:

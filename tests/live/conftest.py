@@ -27,9 +27,7 @@ def _signals():
 @pytest.fixture
 def engines(monkeypatch):
     found = fakes.FakeEngines()
-    monkeypatch.setattr("alignatt_agent.cascade.loading.load_engines", lambda *_: found)
-    monkeypatch.setattr("alignatt_agent.cascade.loading.shutdown", lambda: None)
-    monkeypatch.setattr("alignatt_agent.live.cli.check_requests", lambda _: None)
+    monkeypatch.setattr(translate, "Runtime", lambda: fakes.FakeRuntime(found))
     return found
 
 

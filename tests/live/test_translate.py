@@ -201,7 +201,9 @@ def test_without_real_models_only_their_own_world_is_translated(run, capsys):
         ("micro-low", "elsewhere.wav", "micro-low knows only their own small world"),
         ("micro-low", known, ""),
     ):
-        resolved = translate.choose(config, {}, [translate.language("de")], source)
+        resolved = translate.choose(
+            translate.Runtime(), config, {}, [translate.language("de")], source
+        )
         assert resolved.config.models.asr.path == "micro_models/qwen3-asr"
         err = capsys.readouterr().err
         assert note in err

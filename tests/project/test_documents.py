@@ -122,8 +122,7 @@ def no_models(monkeypatch):
         raise Loading
 
     for name in (
-        "alignatt_agent.doctor.speakers.load_resolved",  # first: it imports the next one by name
-        "alignatt_agent.cascade.loading.load_resolved",
+        "alignatt_agent.cascade.runtime.Runtime.load",
         "alignatt_agent.serve.engines.SharedEngines.load",
         "alignatt_agent.cluster.connection.joined",
         "alignatt_agent.calibration.cli.calibrate",

@@ -38,25 +38,21 @@ WAIT_S = 30
 class FakePool(SharedEngines):
     """Engines that can be killed."""
 
-    def __init__(self, resolved):
-        super().__init__(resolved)
-        self.loads, self.dead, self.broken = 0, False, False
+    def __init__(self, resolved, runtime=None):
+        super().__init__(resolved, fakes.FakeRuntime())
+        self.loads, self.broken = 0, False
         self.loading = threading.Event()
         self.loading.set()
 
-    def _start(self):
+    def load(self):
         self.loading.wait(WAIT_S)
         self.loads += 1
         if self.broken:
             raise EngineError("asr model fake: no memory")
-        self.dead = False
-        return fakes.FakeEngines()
-
-    def alive(self):
-        return not self.dead
+        super().load()
 
     def kill(self):
-        self._engines.translation.fail = self.dead = True
+        self._engines.translation.fail = self._runtime.dead = True
 
 
 def resolved(folder, hold_back_ms=0):

@@ -9,7 +9,7 @@ import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.languages import LanguageError
-from alignatt_agent.engine import pool
+from alignatt_agent.engine import start
 from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.engine.speech_models import EncoderDecoderModel
 from alignatt_agent.speech import front_ends
@@ -167,14 +167,14 @@ def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
         def shutdown(self):
             ended.append(self.title.split()[0])
 
-    monkeypatch.setattr(pool, "ServedModel", Served)
-    monkeypatch.setattr(pool, "_served", {})
+    monkeypatch.setattr(start, "ServedModel", Served)
+    served = start.ServedModels()
     model = ModelConfig(path=str(checkpoints / "gemma4"))
     asr, aligner = (ModelConfig(path=str(checkpoints / name)) for name in ("asr", "aligner"))
-    apart = pool.pooled(ModelsConfig(asr=asr, aligner=aligner, translation=model), ())
+    apart = served.start(ModelsConfig(asr=asr, aligner=aligner, translation=model), ())
     assert len({id(served) for served in apart.values()}) == 3
     assert apart["translation"].arguments["language_model_only"]
-    together = pool.pooled(ModelsConfig(asr=model, aligner=aligner, translation=model), ())
+    together = served.start(ModelsConfig(asr=model, aligner=aligner, translation=model), ())
     assert together["asr"] is together["translation"]
     assert together["aligner"] is apart["aligner"]
     assert sorted(ended) == ["asr", "translation"]

@@ -4,7 +4,7 @@ import ctranslate2
 import numpy as np
 import pytest
 
-from alignatt_agent.cascade.loading import serve_aligner, serve_recognizer
+from alignatt_agent.cascade.engines import serve_speech
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.languages import language
@@ -57,7 +57,7 @@ def opened(checkpoint, *answers):
     whisper = CpuWhisper(str(checkpoint), intra_threads=1)
     if answers:
         whisper._model = Scripted(whisper.tokenizer, *answers)
-    return serve_recognizer("whisper", whisper), serve_aligner(whisper, {}), whisper
+    return *serve_speech("whisper", whisper), whisper
 
 
 def test_a_published_checkpoint_is_found_transcribes_and_times_its_words(checkpoint):

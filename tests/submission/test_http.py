@@ -87,7 +87,7 @@ def test_health_takes_no_processor(image, capsys):
 def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
     """The server's ttl is checked against the start of a request: a slow chunk outlives it."""
     with serving(image / "systems" / "low" / "en-zh.yaml", ttl=0.2) as (manager, port):
-        engines = next(iter(fakes.FakeAgent._engines.values()))
+        _, engines = fakes.FakeAgent.runtime._loaded
         engines.translation.entered.clear()
         engines.translation.released.clear()
         found = []
@@ -107,7 +107,7 @@ def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
         later = remote.process_chunk(audio[48_000:]).new_tokens + remote.end_of_stream().new_tokens
         assert later
         assert not set("".join(later)) & set("Wort")
-    assert fakes.FakeAgent.failures == []
+    assert fakes.FakeAgent.runtime.failures == []
 
 
 @pytest.mark.parametrize(

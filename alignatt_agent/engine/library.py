@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Readout
 
@@ -26,7 +26,7 @@ class AttentionEngine(DraftEngine):
 
     def __init__(self, path: str, heads: Sequence[tuple[int, int]], **model: Any) -> None:
         self.heads = tuple(heads)
-        served = pool.start("translation", ModelConfig(path=path, **model), self.heads)
+        served = start_model("translation", ModelConfig(path=path, **model), self.heads)
         super().__init__(served, self.heads)
         self.tokenizer, self.shutdown = served.tokenizer(), served.shutdown
 

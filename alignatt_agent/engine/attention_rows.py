@@ -58,7 +58,7 @@ def probabilities(
     return torch.softmax(torch.cat([scores, extra], -1), -1)[..., :-1]
 
 
-class Replay:
+class RowComputer:
     """Computes the rows of successive steps in which the same requests want some.
 
     Shapes stay the same from step to step: contexts are rounded up to whole pages, and positions

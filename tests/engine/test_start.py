@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from alignatt_agent.cascade import loading
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import SpeechModel
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import EngineError
 from tests.engine.batches import EMITTED
 from tests.fixtures.engines import HEADS, make_prompt
@@ -23,19 +22,15 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return (samples * 0.1).astype(np.float32)
 
 
-def served(role: str) -> ServedModel:
-    return pool._served[role][1]
-
-
-def rows_held() -> int:
-    (held,) = served("translation").ask_workers("alignatt_held")
+def rows_held(model: ServedModel) -> int:
+    (held,) = model.ask_workers("alignatt_held")
     return held
 
 
-def test_equal_arguments_and_threads_that_load_at_once_share_the_engines(engines, models):
-    assert loading.load_engines(models, HEADS[::-1]) is engines
+def test_equal_arguments_and_threads_that_load_at_once_share_the_engines(engines, runtime, models):
+    assert runtime.load_engines(models, HEADS[::-1]) is engines
     with ThreadPoolExecutor(4) as threads:
-        loaded = list(threads.map(lambda _: loading.load_engines(models, HEADS), range(4)))
+        loaded = list(threads.map(lambda _: runtime.load_engines(models, HEADS), range(4)))
     assert all(found is engines for found in loaded)
     assert (engines.num_layers, engines.num_heads) == (6, 8)
     assert engines.tokenizer.is_fast
@@ -50,9 +45,10 @@ def _interruptible():
 
 
 @pytest.mark.usefixtures("_interruptible")
-def test_an_interrupted_request_leaves_nothing_behind(engines):
+def test_an_interrupted_request_leaves_nothing_behind(engines, runtime):
+    model = runtime.served["translation"]
     engines.translation.draft(make_prompt(1, 60, 5, 20), 6, EMITTED)
-    assert rows_held() == 0
+    assert rows_held(model) == 0
     main = threading.main_thread().ident
     for seed in range(3):
         threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
@@ -60,20 +56,20 @@ def test_an_interrupted_request_leaves_nothing_behind(engines):
             engines.translation.draft(make_prompt(seed, 60, 5, 20), 1500, EMITTED)
     # The next request is served after the end of the interrupted ones.
     assert engines.translation.draft(make_prompt(9, 60, 5, 20), 6, EMITTED).rows is not None
-    assert rows_held() == 0
-    assert served("translation")._engine.get_num_unfinished_requests() == 0
+    assert rows_held(model) == 0
+    assert model._engine.get_num_unfinished_requests() == 0
 
 
-def test_an_error_of_a_worker_is_no_death(engines):
-    model = served("translation")
+def test_an_error_of_a_worker_is_no_death(engines, runtime):
+    model = runtime.served["translation"]
     with pytest.raises(EngineError, match="Method 'no_such_call' is not implemented"):
         model.ask_workers("no_such_call")
     assert model.alive
     assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, EMITTED).rows is not None
 
 
-def test_a_verified_transcript_is_the_decoded_one(engines):
-    asr = served("asr")
+def test_a_verified_transcript_is_the_decoded_one(engines, runtime):
+    asr = runtime.served["asr"]
     model = SpeechModel(asr)
     prompt = engines.asr._prompt.ids("English", "")
     for seed in range(3):
@@ -108,10 +104,11 @@ def test_a_verified_transcript_is_the_decoded_one(engines):
 )
 def test_what_cannot_work_is_refused_at_start_up(models, engine, message):
     with pytest.raises(EngineError, match=f"^translation model .*: .*({message})"):
-        pool.start("translation", models.translation, HEADS, **engine)
+        start_model("translation", models.translation, HEADS, **engine)
 
 
-def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
+def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, runtime, models):
+    served = runtime.served
     prompt = make_prompt(1, 60, 5, 20)
     audio = noise(2.0)
 
@@ -125,12 +122,12 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
         alignments = [threads.submit(align) for _ in range(2)]
         time.sleep(0.5)
         # A stopped process answers nothing, so this call is certain to wait when it dies.
-        os.kill(*served("translation").pids, signal.SIGSTOP)
-        asked = threads.submit(served("translation").ask_workers, "alignatt_held")
+        os.kill(*served["translation"].pids, signal.SIGSTOP)
+        asked = threads.submit(served["translation"].ask_workers, "alignatt_held")
         time.sleep(0.2)
         dying = {"translation": [*translations, asked], "aligner": alignments}
         for role in dying:
-            os.kill(*served(role).pids, signal.SIGKILL)
+            os.kill(*served[role].pids, signal.SIGKILL)
         for role, futures in dying.items():
             path = getattr(models, role).path
             killed = "killed by SIGKILL, as happens when memory runs out"
@@ -144,13 +141,13 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, models):
         engines.translation.draft(prompt, 4, EMITTED)
 
     # One that does not start says why, and leaves the others running.
-    asr = served("asr")
+    asr = served["asr"]
     engine = {**models.translation.engine, "max_num_seqs": 0}
     changed = models.translation.model_copy(update={"engine": engine})
     with pytest.raises(EngineError, match=r"(?s)^translation model .*max_num_seqs"):
-        loading.load_engines(models.model_copy(update={"translation": changed}), HEADS)
-    again = loading.load_engines(models, HEADS)
+        runtime.load_engines(models.model_copy(update={"translation": changed}), HEADS)
+    again = runtime.load_engines(models, HEADS)
     assert again is not engines
-    assert served("asr") is asr
+    assert served["asr"] is asr
     assert again.translation.draft(prompt, 4, EMITTED).rows is not None
     assert again.aligner.align(audio, "the model", "en")

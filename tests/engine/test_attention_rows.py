@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from alignatt_agent.engine.attention_rows import RowComputer, hidden_positions, probabilities
 from alignatt_agent.engine.key_layout import Keys
-from alignatt_agent.engine.replay import Replay, hidden_positions, probabilities
 from alignatt_agent.engine.row_requests import CaptureRequest, WantedRow
 
 BLOCKS, HEADS, SIZE, DIM = 5, 2, 8, 4
@@ -114,12 +114,12 @@ def test_a_row_is_found_by_its_slot_and_is_nan_where_no_query_had_it():
     requests[1].replace_blocks([[4, 1]])
     wanted = [WantedRow(request, SIZE + 1) for request in requests]
     slots = torch.tensor([7, 3 * SIZE + 1, -1, 1 * SIZE + 1, -1, -1])
-    replay = Replay(wanted, [tap], [SIZE], slots)
-    rows = replay(wanted, 6)
+    computer = RowComputer(wanted, [tap], [SIZE], slots)
+    rows = computer(wanted, 6)
     torch.testing.assert_close(rows.sum(-1), torch.ones(2, 2))
     keys = tap.keys(torch.tensor([[[4, 1]]]), heads[None, :, None])
     hidden = hidden_positions(torch.tensor([SIZE + 1]), 2 * SIZE, None)
     expected = probabilities(tap.stage[[3]], keys, hidden, 0.5)[0, :, 1:3]
     torch.testing.assert_close(rows[1, :, 2:], expected)
     slots[1] = 3 * SIZE + 2
-    assert replay(wanted, 6).isnan().all(-1).tolist() == [[True, True], [False, False]]
+    assert computer(wanted, 6).isnan().all(-1).tolist() == [[True, True], [False, False]]

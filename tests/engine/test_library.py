@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from alignatt_agent import engine as package
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.engine import AttentionEngine, pool
+from alignatt_agent.engine import library
+from alignatt_agent.engine.library import AttentionEngine
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
@@ -17,16 +17,16 @@ PUBLISHED = '"Qwen/Qwen3-1.7B", heads=[(14, 3), (20, 7)]'
 
 
 @pytest.fixture
-def started(engines, monkeypatch):
+def started(engines, runtime, monkeypatch):
     """What is started and shut down: the engine of all tests, which no test ends."""
     found = []
 
     def start(role, model, heads):
         assert (role, heads) == ("translation", HEADS)
         found.append(model)
-        return pool._served["translation"][1]
+        return runtime.served["translation"]
 
-    monkeypatch.setattr(pool, "start", start)
+    monkeypatch.setattr(library, "start_model", start)
     monkeypatch.setattr(ServedModel, "shutdown", lambda _: found.append("shut down"))
     return found
 
@@ -60,8 +60,3 @@ def test_rows_are_whole_and_those_of_transformers(started, reference, row):
                 assert np.abs(found.source - expected.source).max() <= 1e-4
                 total = found.source.sum(-1) + found.prompt + found.suffix
                 assert np.allclose(total, 1, atol=1e-4)
-
-
-def test_nothing_else_is_exported():
-    with pytest.raises(AttributeError, match="no attribute Engine"):
-        _ = package.Engine

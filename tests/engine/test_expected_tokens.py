@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alignatt_agent.engine.expected_tokens import Due, Expected, read_greedy
 from alignatt_agent.engine.row_requests import Ledger
-from alignatt_agent.engine.verify import Due, Expected, read_greedy
 from tests.engine.test_row_requests import request, step
 
 PROMPT = [3, 1, 4, 1, 5]

@@ -1,0 +1,94 @@
+"""The engines that streams share, made of served models, and their first requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from alignatt_agent.engine.cpu_whisper import CpuWhisper
+from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.speech_models import (
+    AudioModel,
+    EncoderDecoderModel,
+    SpeechModel,
+    TimingModel,
+)
+from alignatt_agent.speech.aligner import QwenAligner
+from alignatt_agent.speech.front_ends import (
+    GEMMA4_AUDIO,
+    LONGEST_S,
+    WHISPER,
+    GemmaPrompt,
+    WhisperPrompt,
+)
+from alignatt_agent.speech.prompt import RecognitionPrompt
+from alignatt_agent.speech.recognizer import PromptedRecognizer
+from alignatt_agent.speech.whisper_aligner import WhisperAligner
+from alignatt_agent.types import SAMPLE_RATE, Prompt
+from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Models that the streams of a process share; tokenizer and sizes are of the translation.
+
+    There is no aligner where ``models.aligner`` names none.
+    """
+
+    asr: Recognizer
+    aligner: Aligner | None
+    translation: TranslationEngine
+    tokenizer: Any
+    num_layers: int
+    num_heads: int
+
+
+WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
+"""Sizes of the requests that warm up engines: tokens of prompts, and seconds of audio. Those of the
+first minute of a stream lie between; kernels of a GPU compile for some sizes on first use. On a CPU
+nothing does, so the smallest ones do: the others take 2,700 tokens, 20 s of a model of 1.5 billion
+parameters."""
+
+_WARM_DRAFT = 4
+
+
+def serve_speech(
+    family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
+) -> tuple[Recognizer, Aligner | None]:
+    """Return the recognizer of a family on its engine, and what times its words, if anything."""
+    if isinstance(asr, CpuWhisper):
+        return _whisper(asr), WhisperAligner(asr)
+    features = None
+    if family == WHISPER:
+        recognizer = _whisper(EncoderDecoderModel(asr))
+    elif family == GEMMA4_AUDIO:
+        model = AudioModel(asr)
+        gemma = GemmaPrompt(model.tokenizer, model.name, model.window)
+        recognizer = PromptedRecognizer(model, gemma, LONGEST_S)
+    else:
+        qwen = SpeechModel(asr)
+        prompt = RecognitionPrompt(qwen.processor, qwen.tokenizer, qwen.name)
+        recognizer, features = PromptedRecognizer(qwen, prompt), qwen.features
+    return recognizer, QwenAligner(TimingModel(aligner, features)) if aligner else None
+
+
+def _whisper(model: Any) -> PromptedRecognizer:
+    return PromptedRecognizer(model, WhisperPrompt(model.tokenizer, model.name), LONGEST_S)
+
+
+def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
+    """Send requests of each kind and size: no first chunk compiles, missing rows show early."""
+    noise, sizes = np.random.default_rng(0), 1 if on_cpu() else None
+    for seconds in WARM_SECONDS[:sizes]:
+        audio = noise.standard_normal(seconds * SAMPLE_RATE).astype(np.float32) * 0.01
+        engines.asr.transcribe(audio, "en", expected="warm up")
+        if engines.aligner is not None:
+            engines.aligner.align(audio, "warm up", "en")
+    for count, row in product(WARM_TOKENS[:sizes], ("predicting", "emitted")):
+        text = f"{count} {row} {'warm up ' * count}"  # no two share a prefix, which is cached
+        ids = tuple(engines.tokenizer.encode(text))[: min(count, window - _WARM_DRAFT - 1)]
+        readout = Readout(tuple(heads), row) if heads else None  # type: ignore[arg-type]
+        engines.translation.draft(Prompt(ids, 0, (0,) * len(ids)), _WARM_DRAFT, readout)

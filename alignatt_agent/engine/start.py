@@ -1,0 +1,111 @@
+"""Starts of vLLM engines: one alone, or those of a cascade."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.engine import fork_server
+from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
+from alignatt_agent.engine.plugin import register
+from alignatt_agent.engine.served_model import ServedModel
+from alignatt_agent.engine.supported_modes import check_vllm
+from alignatt_agent.types import EngineError
+
+
+class _Spec(NamedTuple):
+    """What an engine is started for, see ``options.engine_arguments``."""
+
+    role: str
+    model: ModelConfig
+    heads: tuple[tuple[int, int], ...]
+    transcribes: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.role} model {self.model.path}"
+
+    def arguments(self) -> dict[str, Any]:
+        try:
+            return engine_arguments(*self)
+        except (OSError, ValueError) as error:
+            raise EngineError(f"{self.title}: {error}") from error
+
+
+def start_model(
+    role: str,
+    model: ModelConfig,
+    heads: Sequence[tuple[int, int]] = (),
+    transcribes: bool = False,
+    **overrides: Any,
+) -> ServedModel:
+    """Start one engine, which its caller shuts down; ``overrides`` are vLLM's own arguments."""
+    spec = _Spec(role, model, tuple(heads), transcribes)
+    with _environment([model]):
+        return ServedModel(spec.title, {**spec.arguments(), **overrides})
+
+
+class ServedModels:
+    """Engines by role: started together, kept, and restarted after their death."""
+
+    def __init__(self) -> None:
+        self._served: dict[str, tuple[_Spec, ServedModel]] = {}
+
+    def __getitem__(self, role: str) -> ServedModel:
+        return self._served[role][1]
+
+    def start(
+        self, models: ModelsConfig, heads: Sequence[tuple[int, int]]
+    ) -> dict[str, ServedModel]:
+        """Start the missing engines and return all by role.
+
+        One that died, or whose arguments changed, is restarted; the others keep running.
+        """
+        specs = {}
+        for role in models.engine_roles:
+            captured = tuple(heads) if role == "translation" else ()
+            transcribes = role == "translation" and models.asr_is_translation
+            specs[role] = _Spec(role, getattr(models, role), captured, transcribes)
+        for role, (spec, served) in list(self._served.items()):
+            if spec != specs.get(role) or not served.alive:
+                del self._served[role]
+                served.shutdown()
+
+        def serve(spec: _Spec, arguments: dict[str, Any]) -> None:
+            # Noted in this thread: an interrupt of the waiting one leaves no unknown engine behind.
+            self._served[spec.role] = spec, ServedModel(spec.title, arguments)
+
+        with _environment([spec.model for spec in specs.values()]):
+            missing = [(x, x.arguments()) for role, x in specs.items() if role not in self._served]
+            # On a GPU an engine measures free memory while it starts, so they start one by one.
+            with ThreadPoolExecutor(len(specs) if on_cpu() else 1, "engine start") as threads:
+                started = [threads.submit(serve, *given) for given in missing]
+        for future in started:
+            future.result()
+        mine = {role: self[role] for role in specs}
+        return {"asr": mine["translation"], **mine}
+
+    def alive(self) -> bool:
+        """Whether engines are running and all can serve requests."""
+        return bool(self._served) and all(model.alive for _, model in self._served.values())
+
+    def end(self) -> None:
+        """End all engines."""
+        models = [model for _, model in self._served.values()]
+        self._served.clear()
+        for model in models:  # all at once: each takes seconds
+            model.stop()
+        for model in models:
+            model.shutdown()
+
+
+@contextmanager
+def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
+    """Prepare this process and its environment for engines that start now."""
+    check_vllm()
+    with engine_environment(models):
+        if on_cpu():
+            fork_server.begin()
+        register()  # vLLM calls it once only, maybe before this process had engines of ours
+        yield
