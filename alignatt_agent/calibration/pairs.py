@@ -29,11 +29,11 @@ class PairError(ValueError):
 
 
 class PairsError(AlignAttError, ValueError):
-    """A pairs file cannot be used at all; the message says why and what to do."""
+    """A pairs file cannot be used; the message names the cause and the fix."""
 
 
 class CalibrationError(AlignAttError, RuntimeError):
-    """Words cannot be aligned or heads not scored; the message says why and what to do."""
+    """Words cannot be aligned or heads scored; the message names the cause and the fix."""
 
     exit_status = 1
 
@@ -50,7 +50,7 @@ class SentencePair:
     source: tuple[str, ...]  # words, punctuation attached
     target: str
     spans: tuple[Span, ...]  # begin and end of each target unit, in characters
-    gold: Links | None = None  # where the file has them
+    gold: Links | None = None  # if the file has them
 
     @property
     def units(self) -> list[str]:
@@ -76,13 +76,13 @@ class Pairs:
         return digest_of((p.source, p.target, p.spans) for p in self.pairs)
 
     def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
-        """Keep some of the pairs only, and count the others under ``reason``."""
+        """Keep some of the pairs, and count the others under ``reason``."""
         dropped = Counter({reason: len(self.pairs) - len(kept)})
         return Pairs(self.name, tuple(kept), self.skipped + dropped)
 
 
 def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
-    """Leave out pairs whose texts were ``seen``, and add the texts of the others to it."""
+    """Drop pairs whose texts were ``seen``, and add the texts of the others to it."""
     kept = []
     for pair in found.pairs:
         if (pair.source, pair.target) not in seen:
@@ -117,7 +117,7 @@ def make_pair(
         raise PairError("empty_side", f"pair {number} has an empty side")
     if any(len(word.split()) != 1 for word in source):
         raise PairError("unlocatable_word", f"pair {number}: a source word is blank or has spaces")
-    # Without a list of words, runs of Latin letters are the only words of an unspaced script.
+    # Without a list of words, an unspaced script has words only in runs of Latin letters.
     characters = words is None and not spaced
     if words is not None:
         counted = locate(words, target, number)

@@ -3,11 +3,11 @@
 a pairs file is UTF-8 text, one pair a line, either
   JSON lines   {"source": "We train a model.", "target": "Wir trainieren ein Modell.",
                 "alignment": "0-0 1-1 2-2 3p2 3-3"}
-               optional: "source_words", "target_words" (lists, when the units below do not fit)
+               optional: "source_words", "target_words" (lists, if the units below do not fit)
   or tab-separated   SOURCE <tab> TARGET [<tab> ALIGNMENT]; lines with # are comments
 alignments are Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link), counted from 0 in
-white-space separated words with their punctuation; on a side in Chinese, Japanese or Korean in
-characters, white space not counted.
+white-space separated words with their punctuation; in Chinese, Japanese and Korean in characters
+without white space.
 evaluation data is refused: mark such a file with a line "# evaluation" (tab-separated) or a field
 "evaluation": true in any record. Files inside a dev set are refused without a mark.
 micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments.
@@ -50,7 +50,7 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
     path = Path(spec)
     if not path.is_file():
         raise PairsError(
-            f"{spec} does not exist; give a JSONL or TSV file of pairs, or micro:N[:SEED]"
+            f"{spec} does not exist; name a JSONL or TSV file of pairs, or micro:N[:SEED]"
         )
     check_place(path)
     pairs: list[SentencePair] = []
@@ -61,12 +61,12 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
         except PairError as error:
             skipped[error.reason] += 1
     if not pairs:
-        raise PairsError(f"{path} holds no usable pair; left out: {dict(skipped) or 'nothing'}")
+        raise PairsError(f"{path} holds no usable pair; skipped: {dict(skipped) or 'nothing'}")
     return Pairs(path.name, tuple(pairs), skipped)
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield numbered records, unchecked; a line that cannot be read comes as its text."""
+    """Yield numbered records, unchecked; an unreadable line is yielded as text."""
     as_json: bool | None = True if path.suffix in (".jsonl", ".json") else None
     with path.open(encoding="utf-8-sig", errors="replace") as stream:
         for number, line in enumerate(stream, 1):
@@ -111,7 +111,7 @@ def _generated(count: int, seed: int, source: Language, target: Language) -> Pai
     except ModuleNotFoundError:
         raise PairsError(
             "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
-            "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
+            "checkout of alignatt_agent, or name a JSONL or TSV file of pairs"
         ) from None
     drawn: Pairs = generator.micro_pairs(count, seed, source, target)
     return drawn

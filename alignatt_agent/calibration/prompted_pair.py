@@ -48,8 +48,8 @@ class PairPrompter:
 def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
     """Return the target unit of every token; ``None`` for white space and text between units.
 
-    A token belongs to the unit of its last character: a leading space goes with the word after
-    it, a byte of a character with that character.
+    A token belongs to the unit of its last character: a leading space belongs to the next word, a
+    byte of a character to that character.
     """
     unit_of_char: list[int | None] = [None] * len(pair.target)
     for unit, (begin, end) in enumerate(pair.spans):

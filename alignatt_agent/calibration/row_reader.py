@@ -55,8 +55,8 @@ def open_reader(
         text = AutoConfig.from_pretrained(path).get_text_config()
     except (OSError, ValueError) as error:
         raise EngineError(f"translation model {path}: {error}") from error
-    # vLLM's own "auto" halves float32. That moves the peaks of heads that look nowhere in
-    # particular, so the two engines would disagree on them.
+    # vLLM's own "auto" halves float32. That moves the peaks of heads with flat attention, so the
+    # two engines would disagree on them.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
     count = text.num_attention_heads

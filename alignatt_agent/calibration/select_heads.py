@@ -31,7 +31,7 @@ SPLIT_SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPlan:
-    """A model and direction, its pairs and aligner, and the head set to make."""
+    """A model and direction, their pairs and aligner, and the head set to write."""
 
     model: ModelConfig
     name: str  # of the model, in the head set
@@ -39,10 +39,10 @@ class CalibrationPlan:
     target: Language
     pairs: Pairs  # heads are chosen on them
     held_out: Pairs | float  # other pairs to judge heads on, or a share of ``pairs``
-    aligner: ChatAligner | None  # None takes the alignments of the pairs
+    aligner: ChatAligner | None  # None uses the alignments of the pairs
     engine: Engine
     output: Path
-    row: Row | None = None  # None takes the better one
+    row: Row | None = None  # None uses the better one
     top_k: int = 8
     prompt: PromptConfig = field(default_factory=PromptConfig)
 
@@ -74,7 +74,7 @@ class CalibrationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A head set, all scores, and the aligner's agreement with gold links, where there are some."""
+    """A head set, all scores, and the aligner's agreement with gold links, if there are any."""
 
     content: dict[str, Any]
     outcome: Outcome
@@ -82,7 +82,7 @@ class Calibrated:
 
 
 def calibrate(plan: CalibrationPlan) -> Calibrated:
-    """Align, score, choose, and write the head set; the same plan resumes where it stopped."""
+    """Align, score, choose, and write the head set; the same plan resumes an interrupted one."""
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache) as cache:
@@ -116,7 +116,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
             "revision": plan.model.revision,
             "direction": plan.direction,
             "prompt_layout": PromptBuilder.__module__,
-            # Pairs need not follow one another, so they are asked for without a history.
+            # Pairs need not be consecutive, so their prompts have no history.
             "prompt_sha256": plan.prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code
             ),
@@ -134,7 +134,7 @@ def usable_pairs(
     links: Sequence[Links | PairError],
     judges: Sequence[Links | PairError],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Return the requests that choose and that judge heads, by place; count the pairs left out."""
+    """Return the requests that choose and that judge heads, by place; count skipped pairs."""
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
     for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):
@@ -157,7 +157,7 @@ def _parts(
         first, second = ([first[i] for i in part] for part in parts)
     if not first or not second:
         raise CalibrationError(
-            f"{len(first)} calibration and {len(second)} held-out pairs are left, both are needed"
+            f"{len(first)} calibration and {len(second)} held-out pairs are usable; both are needed"
         )
     return [usable[place][0] for place in first], [usable[place][1] for place in second]
 
@@ -192,7 +192,7 @@ def _provenance(
 
 
 def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
-    """Print the heads, the held-out scores, what was left out, and the signature."""
+    """Print the heads, the held-out scores, the skipped pairs, and the signature."""
     chosen, provenance = done.content["row"], done.content["provenance"]
     found = done.outcome.rows[chosen]
     heads = "  ".join(f"{a},{b} {100 * found.matrix[a, b]:.1f}" for a, b in found.ranking[:16])
@@ -214,11 +214,11 @@ def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
         print(
             f"aligner   alignment error rate {100 * rate.aer:.1f} %, precision "
             f"{100 * rate.precision:.1f} %, recall {100 * rate.recall:.1f} % against the gold "
-            f"alignments, punctuation left out"
+            f"alignments, without punctuation"
         )
     reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
     print(
-        f"left out  {reasons or 'nothing'}\n"
+        f"skipped   {reasons or 'nothing'}\n"
         f"signature {provenance['tool']} | {provenance['engine']} | model {provenance['model']} | "
         f"prompt {provenance['prompt']} | pairs {provenance['pairs']} | held out "
         f"{provenance['held_out_pairs']} | aligner {provenance['aligner']['name']}\n"

@@ -44,9 +44,9 @@ def aligner(url, **options):
 
 
 def test_links_from_an_endpoint(monkeypatch):
-    monkeypatch.setenv("SOME_KEY", "secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with server(lambda *_: answer(GOOD)) as (url, seen):
-        asked = aligner(url, key_variable="SOME_KEY")
+        asked = aligner(url)
         assert list(asked.align(PAIRS)) == [GOOD_LINKS] * 6
     requests = [item["request"] for item in seen]
     assert {str(request.url) for request in requests} == {f"{url}/chat/completions"}
@@ -171,7 +171,7 @@ def test_what_a_link_depends_on(cache):
 def test_a_dead_endpoint_is_given_up_and_nothing_is_kept(cache):
     dead = aligner("http://127.0.0.1:9/v1", retries=0)
     assert {error.reason for error in dead.align(PAIRS)} == {"aligner_error"}
-    with pytest.raises(CalibrationError, match="failed 10 times in a row.*start again later"):
+    with pytest.raises(CalibrationError, match="failed 10 times in a row.*start the command again later"):
         align.align(dead, PAIRS * 5, cache)
     assert align.not_aligned(dead, PAIRS, cache) == PAIRS
 
