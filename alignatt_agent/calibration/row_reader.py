@@ -42,10 +42,8 @@ class Loaded:
 
 
 @contextmanager
-def open_reader(
-    engine: Engine, model: ModelConfig, heads: Sequence[Head] | None = None
-) -> Iterator[Loaded]:
-    """Load a model, with ``heads`` or all of them captured, and unload it at the end."""
+def open_reader(engine: Engine, model: ModelConfig) -> Iterator[Loaded]:
+    """Load a model with all heads captured, and unload it at the end."""
     from transformers import AutoConfig
 
     from alignatt_agent.engine.transformers_engine import TransformersEngine, attention_layers
@@ -79,7 +77,6 @@ def open_reader(
     from alignatt_agent.engine.drafts import DraftEngine
     from alignatt_agent.engine.pool import start
 
-    wanted = heads or every
     arguments = {
         # Queries of all heads are staged for a whole batch; short ones keep that small.
         "max_model_len": context,
@@ -89,8 +86,8 @@ def open_reader(
         "dtype": dtype,
     }
     located = model.model_copy(update={"path": path, "revision": None})
-    served = start("translation", located, wanted, **{**arguments, **model.engine})
+    served = start("translation", located, every, **{**arguments, **model.engine})
     try:
-        yield loaded(DraftEngine(served, wanted), served.tokenizer())
+        yield loaded(DraftEngine(served, every), served.tokenizer())
     finally:
         served.shutdown()

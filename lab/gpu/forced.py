@@ -1,9 +1,9 @@
-"""A dev run on tape, and engines of other dimensions that do the same work for it.
+"""A recorded dev run, and engines of other dimensions that do the same work for it.
 
-Random weights say nothing, so what they would say is forced: the embedded models are streamed once
-and every answer goes on a tape. When the tape is played, each call gives a model of real dimensions
-a request of the same size (the same audio, as many prompt tokens, as many decoding steps) and then
-returns what was recorded. The cascade decides the same, at another speed.
+Output of random weights is meaningless, so it is replaced: the embedded models are streamed once
+and every answer is recorded on a tape. At playback, each call sends a model of real dimensions a
+request of the same size (the same audio, as many prompt tokens and decoding steps) and returns the
+recorded answer. The cascade makes the same decisions, at another speed.
 """
 
 from collections import deque

@@ -244,7 +244,7 @@ def test_an_option_for_another_kind_is_refused(capsys, tmp_path, devset, origina
         ({"detokenizer_type": "hf", "hf_model_name": "a/b"}, "a/b (hf_model_name) is not on this"),
         ({"detokenizer_type": "hf"}, "needs hf_model_name"),
         ({"detokenizer_type": "canary", "model_name": "x"}, "needs nemo_toolkit"),
-        ({"detokenizer_type": "hf", "hf_model_name": "empty"}, "is no tokenizer"),
+        ({"detokenizer_type": "hf", "hf_model_name": "empty"}, "is not a tokenizer"),
         ({"hostname": "localhost"}, "has no detokenizer_type"),
     ],
 )
