@@ -1,12 +1,11 @@
-"""Word alignments of all pairs: where they come from, and their agreement with gold ones."""
+"""Word alignments of all pairs: those of the file, or of a chat model."""
 
 import argparse
 from collections.abc import Sequence
 
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pair_results import get_or_compute_all
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
-from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links
+from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
@@ -74,17 +73,3 @@ def not_aligned(
 def _keys(aligner: ChatAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
     texts = [repr((pair.source, pair.target, pair.spans)) for pair in pairs]
     return [key_of("links", aligner.name, aligner.version, text) for text in texts]
-
-
-def error_rate(
-    pairs: Sequence[SentencePair], found: Sequence[Links | PairError]
-) -> ErrorRate | None:
-    """Compare links with gold ones over target words; ``None`` if all are gold or none is."""
-    if all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True)):
-        return None
-    compared: list[tuple[frozenset[Link], Links]] = []
-    for pair, links in zip(pairs, found, strict=True):
-        if pair.gold is not None:
-            mine = links.at(pair.words).possible if isinstance(links, Links) else frozenset()
-            compared.append((mine, pair.gold.at(pair.words)))
-    return ErrorRate.over(compared) if any(gold.sure for _, gold in compared) else None

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
-from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
 from alignatt_agent.config.errors import ConfigError
 
 INSTRUCTIONS = """\
@@ -184,7 +183,7 @@ def _parse(text: str, pair: SentencePair) -> Links:
             f"pair {pair.number}: {wrong[:1] or 'no link'} in a pair of {sides[0]} source words "
             f"and {sides[1]} target units",
         )
-    return Links.of(links)
+    return frozenset(links)
 
 
 def _counts(number: Any, words: int) -> bool:

@@ -124,10 +124,10 @@ def _run(arguments: argparse.Namespace) -> int:
                 f"{asked.estimate(missing)}.\nNothing was sent; add --yes to continue."
             )
             return 2
-    done = calibrate(plan)
+    content, outcome = calibrate(plan)
     if asked and asked.spent.requests:
         print(f"the endpoint answered: {asked.spent}")
-    print_report(plan, done)
+    print_report(plan, content, outcome)
     return 0
 
 

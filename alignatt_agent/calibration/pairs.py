@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from alignatt_agent.calibration.word_alignment import Link, Links
 from alignatt_agent.types import AlignAttError
 
 Span = tuple[int, int]
+
+Links = frozenset[tuple[int, int]]
+"""Pairs of a source word and a target unit, both counted from 0."""
 
 _PIECE = re.compile(r"[^\W_]+(?:['\u2019.\-][^\W_]+)*|\S")
 _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
@@ -56,11 +58,6 @@ class SentencePair:
     def units(self) -> list[str]:
         """Text of every target unit."""
         return [self.target[begin:end] for begin, end in self.spans]
-
-    @property
-    def words(self) -> frozenset[int]:
-        """Numbers of the target units that are more than punctuation."""
-        return frozenset(j for j, unit in enumerate(self.units) if any(map(str.isalnum, unit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ def make_pair(
         for match in pattern.finditer(target, begin, end)
     )
     if links is not None:
-        wrong = sorted((i, j) for i, j in links.possible if i >= len(source) or j >= len(counted))
+        wrong = sorted((i, j) for i, j in links if i >= len(source) or j >= len(counted))
         if wrong:
             raise PairError(
                 "alignment_out_of_range",
@@ -156,13 +153,9 @@ def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:
     """Turn links to the ``counted`` parts of the target into links to its units."""
-
-    def spread(wanted: frozenset[Link]) -> set[Link]:
-        return {
-            (i, unit)
-            for unit, (begin, end) in enumerate(spans)
-            for i, j in wanted
-            if counted[j][0] < end and begin < counted[j][1]
-        }
-
-    return Links.of(spread(links.sure), spread(links.possible))
+    return frozenset(
+        (i, unit)
+        for unit, (begin, end) in enumerate(spans)
+        for i, j in links
+        if counted[j][0] < end and begin < counted[j][1]
+    )

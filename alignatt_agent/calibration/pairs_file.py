@@ -25,8 +25,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
-from alignatt_agent.calibration.pairs import PairError, Pairs, PairsError, SentencePair, make_pair
-from alignatt_agent.calibration.word_alignment import parse_pharaoh
+from alignatt_agent.calibration.pairs import (
+    Links,
+    PairError,
+    Pairs,
+    PairsError,
+    SentencePair,
+    make_pair,
+)
 from alignatt_agent.config.languages import Language
 
 
@@ -37,6 +43,8 @@ class _Record(BaseModel, strict=True):
     source_words: list[str] | None = None
     target_words: list[str] | None = None
 
+
+_LINK = re.compile(r"(\d+)[-p?](\d+)")
 
 MICRO = re.compile(r"micro:(\d+)(?::(\d+))?")
 MICRO_SEED = 77
@@ -103,6 +111,15 @@ def _pair(number: int, raw: Any, source: Language, target: Language) -> Sentence
     units = record.source.split()
     words = record.source_words or (units if source.spaced else list("".join(units)))
     return make_pair(number, words, record.target, record.target_words, links, spaced=target.spaced)
+
+
+def parse_pharaoh(text: str) -> Links:
+    """Read ``"0-0 1p2"``: ``-`` joins sure links, ``p`` or ``?`` possible ones; all count."""
+    found = [(item, _LINK.fullmatch(item)) for item in text.split()]
+    for item, match in found:
+        if match is None:
+            raise ValueError(f"{item!r} is not a link such as 3-4 (sure) or 3p4 (possible)")
+    return frozenset((int(match[1]), int(match[2])) for _, match in found if match)
 
 
 def _generated(count: int, seed: int, source: Language, target: Language) -> Pairs:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignatt_agent.calibration.head_scores import AlignedPair
-from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
-from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.calibration.pairs import Links, PairError, SentencePair, digest_of
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
@@ -31,7 +30,7 @@ class PairPrompter:
         )
         ids = tuple(encoding["input_ids"])
         units = unit_of_tokens(pair, encoding["offset_mapping"])
-        words = tuple(() if unit is None else links.sources(unit) for unit in units)
+        words = tuple(tuple(sorted(i for i, j in links if j == unit)) for unit in units)
         if not any(words):
             raise PairError("no_alignment", f"pair {pair.number} has no aligned target token")
         prompt = self.builder.build(pair.source)

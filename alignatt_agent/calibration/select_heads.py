@@ -10,13 +10,18 @@ from typing import Any
 from tabulate import tabulate
 
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.align import GOLD, align, error_rate
+from alignatt_agent.calibration.align import GOLD, align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
+from alignatt_agent.calibration.pairs import (
+    CalibrationError,
+    Links,
+    PairError,
+    Pairs,
+    SentencePair,
+)
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import Engine, open_reader
-from alignatt_agent.calibration.word_alignment import ErrorRate, Links
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
@@ -72,16 +77,7 @@ class CalibrationPlan:
         return self.aligner is not None and any(pair.gold is None for pair in self.all_pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A head set, all scores, and the aligner's agreement with gold links, if there are any."""
-
-    content: dict[str, Any]
-    outcome: Outcome
-    error_rate: ErrorRate | None
-
-
-def calibrate(plan: CalibrationPlan) -> Calibrated:
+def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
     """Align, score, choose, and write the head set; the same plan resumes an interrupted one."""
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
@@ -103,10 +99,9 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
                 "prompt": f"sha256:{prompter.digest()}",
             }
             outcome = score(loaded, chosen_on, judged_on, cache, repr(made_by), plan.top_k)
-    rate = error_rate(pairs, links)
     row = plan.row or outcome.better_row()
     skipped = sum((pairs.skipped for pairs in plan.given), skipped + outcome.skipped)
-    provenance = _provenance(plan, made_by, rate, skipped, row)
+    provenance = _provenance(plan, made_by, skipped, row)
     content = head_set_file.head_set(
         outcome,
         row,
@@ -125,7 +120,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
         provenance,
     )
     head_set_file.write(plan.output, content)
-    return Calibrated(content, outcome, rate)
+    return content, outcome
 
 
 def usable_pairs(
@@ -165,7 +160,6 @@ def _parts(
 def _provenance(
     plan: CalibrationPlan,
     made_by: dict[str, str],
-    rate: ErrorRate | None,
     skipped: Counter[str],
     row: Row,
 ) -> dict[str, Any]:
@@ -184,19 +178,18 @@ def _provenance(
         "aligner": {
             "name": plan.aligner.name if plan.aligner else GOLD,
             "version": plan.aligner.version if plan.aligner else "",
-            "alignment_error_rate": None if rate is None else round(rate.aer, 4),
         },
         "row": f"{row}: {chosen}",
         "skipped": dict(sorted((+skipped).items())),
     }
 
 
-def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
+def print_report(plan: CalibrationPlan, content: dict[str, Any], outcome: Outcome) -> None:
     """Print the heads, the held-out scores, the skipped pairs, and the signature."""
-    chosen, provenance = done.content["row"], done.content["provenance"]
-    found = done.outcome.rows[chosen]
+    chosen, provenance = content["row"], content["provenance"]
+    found = outcome.rows[chosen]
     heads = "  ".join(f"{a},{b} {100 * found.matrix[a, b]:.1f}" for a, b in found.ranking[:16])
-    pairs, tokens = done.outcome.held_out
+    pairs, tokens = outcome.held_out
     print(
         f"\n{plan.name}, {plan.direction}: Translation Score, %\n"
         f"heads     {heads}\n"
@@ -206,16 +199,9 @@ def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
     )
     rows = [
         (name + "*" * (name == chosen), *map(_cell, (row.head_set, row.all_heads, row.gain)))
-        for name, row in done.outcome.rows.items()
+        for name, row in outcome.rows.items()
     ]
     print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
-    if done.error_rate is not None:
-        rate = done.error_rate
-        print(
-            f"aligner   alignment error rate {100 * rate.aer:.1f} %, precision "
-            f"{100 * rate.precision:.1f} %, recall {100 * rate.recall:.1f} % against the gold "
-            f"alignments, without punctuation"
-        )
     reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
     print(
         f"skipped   {reasons or 'nothing'}\n"

@@ -155,7 +155,7 @@ def plan_log(
     """Copy a log, its configuration and the files of its run into a folder of its own.
 
     No audio is needed. ``log_config`` has ``detokenizer_type`` of a Simulstream log; default is
-    ``agent.yaml`` beside it, or whole words (single characters for Chinese). Elapsed times of a
+    ``agent.yaml`` next to it, or whole words (single characters for Chinese). Elapsed times of a
     ``cumulative`` log add up, as SimulEval's do.
     """
     code, spoken = language(target).code, language(source).code

@@ -171,7 +171,7 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
             found = part(run, log)
             json.dumps(found, allow_nan=False)
             measured |= found
-        except Exception as error:  # whatever it is, the official scores are there
+        except Exception as error:  # the official scores are still valid
             reason = (str(error).strip() or type(error).__name__).rpartition("\n")[2]
             measured.setdefault("failed", []).append(f"{name} was not measured: {reason}")
     return measured

@@ -89,7 +89,7 @@ def check_vocabulary(settings: Mapping[str, Any], units: Sequence[str], where: P
     name = settings["hf_model_name"]
     try:
         known = load_tokenizer(name).get_vocab()
-    except Exception as error:  # Transformers raises whatever the files cause
+    except Exception as error:  # Transformers passes on any error of the files
         reason = str(error).splitlines()[0]
         raise LogError(f"{where}: {name} (hf_model_name) is not a tokenizer: {reason}") from None
     unknown = [unit for unit in units if unit not in known]

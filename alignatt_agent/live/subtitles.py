@@ -38,7 +38,7 @@ class Said:
     """A unit of the output.
 
     Attributes:
-        text: to append, with the space in front of it.
+        text: to append, with the space before it.
         spoken: time of the words that it translates.
         at: when it was emitted, in seconds; never before earlier units.
     """

@@ -140,7 +140,7 @@ class CachedAgent(AlignAttAgent):
 
     @classmethod
     def open(cls, setup: EngineSetup) -> Engines:
-        """Load the engines of a sweep and put the process's cache in front of them."""
+        """Load the engines of a sweep behind the cache of the process."""
         if cls.cache is None:
             cls.cache = TimedCache(setup.cache)
         resolved, known = resolve(setup.config), versions()

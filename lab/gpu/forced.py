@@ -38,7 +38,7 @@ class Tape:
 
 # ------------------------------------------------------------------ recording
 def record(engines: Engines, tape: Tape, count_tokens: Callable[[str], int]) -> Engines:
-    """Return ``engines`` whose answers go on ``tape``."""
+    """Return ``engines`` whose answers are recorded on ``tape``."""
 
     def heard(transcript: Transcript) -> None:
         tape.transcripts.append((transcript, count_tokens(transcript.text or "") + 1))
@@ -73,7 +73,7 @@ class Machines:
     heads: Heads
 
     def play(self, engines: Engines, tape: Tape, stream: int = 0) -> Engines:
-        """Return engines that work here and answer what is on ``tape``."""
+        """Return engines that work here and return the answers on ``tape``."""
         player = Player(self, tape, stream)
         return replace(engines, asr=player, aligner=player, translation=player)
 

@@ -15,7 +15,7 @@ def main(function: str, options: str, part: str, output: str, *self_test: str) -
     path = context.output / f"{part}.json"
     try:
         result = dict(resolve_name(function)(context, **json.loads(options)))
-    except Exception as error:  # whatever it is, the next part is worth running
+    except Exception as error:  # the next part still runs
         traceback.print_exc()
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         path.write_text(json.dumps({"problem": text}), encoding="utf-8")

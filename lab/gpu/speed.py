@@ -21,7 +21,7 @@ from lab.gpu import dimensions
 from lab.gpu.parts import Context, Result
 
 SHARE = 0.13
-"""Of the GPU's memory for each engine: three engines, or two, beside two Transformers models."""
+"""Share of the GPU's memory per engine: two or three engines, and two Transformers models."""
 
 STEPS = 48
 """Decoding steps whose synchronisations are counted."""
