@@ -1,4 +1,4 @@
-"""``alignatt``: one command for everything that a user does."""
+"""``alignatt``: one command for all tasks of a user."""
 
 import contextlib
 import locale
@@ -15,18 +15,18 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import AlignAttError
 
 COMMANDS = {
-    "demo": ("serve.demo", "the embedded models translate a talk, to see it work at once"),
-    "translate": ("live.cli", "a recording, stream or microphone to text, subtitles or JSON lines"),
-    "serve": ("serve.cli", "a talk becomes a page and captions in several languages"),
+    "demo": ("serve.demo", "watch the embedded models translate a talk"),
+    "translate": ("live.cli", "translate a recording or the microphone to text, subtitles or JSON"),
+    "serve": ("serve.cli", "run a live server: a speaker's page, captions in several languages"),
     "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
-    "offline": ("evaluation.offline", "the quality ceiling: everything heard before it is said"),
-    "terms": ("live.terms", "names and terms of a paper or glossary, to be recognized and kept"),
-    "asr": ("evaluation.asr", "the speech side of a run: word errors, latency, the live tail"),
-    "compare": ("evaluation.compare", "differences of two runs, with paired significance"),
+    "offline": ("evaluation.offline", "translate whole recordings off-line: the quality ceiling"),
+    "terms": ("live.terms", "propose names and terms of a talk from a paper or glossary"),
+    "asr": ("evaluation.asr", "score the speech side of a run: word errors, latency, live tail"),
+    "compare": ("evaluation.compare", "compare two runs, with paired significance tests"),
     "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
     "fetch": ("doctor.fetch", "download the models of a configuration, at pinned revisions"),
     "doctor": ("doctor.cli", "check this machine: versions, models, memory, the engine"),
-    "prove": ("doctor.prove", "compare and time faster modes of the translation engine, once"),
+    "prove": ("doctor.prove", "verify and time faster modes of the translation engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
 """Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and what it does."""
@@ -38,11 +38,11 @@ Simultaneous speech translation with any decoder-only LLM, gated by its own atte
 
 {commands}
 
-Each command explains itself with examples: alignatt COMMAND --help
+Help and examples of each command: alignatt COMMAND --help
 First steps on a new machine: alignatt demo, then
   alignatt fetch default-low, alignatt doctor --config default-low
 
-exit status: 0 done; 1 failed on the way; 2 nothing was started; 130 interrupted
+exit status: 0 done; 1 failed while running; 2 nothing was started; 130 interrupted
 """
 
 
@@ -71,7 +71,7 @@ def simulstream_eval() -> int:
 
 
 def _in_utf8() -> None:
-    """Start again in UTF-8 mode where a locale has another encoding, which Simulstream opens by."""
+    """Restart in UTF-8 mode if the locale has another encoding, which Simulstream would use."""
     if locale.getpreferredencoding(False).lower() != "utf-8" and "PYTHONUTF8" not in os.environ:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, sys.orig_argv)
@@ -86,7 +86,7 @@ def usage() -> str:
 
 def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
     """Run one of ``COMMANDS``; ``called`` is the user's name for it, default ``alignatt NAME``."""
-    quieten()  # before the module imports anything that talks
+    quieten()  # before the module imports libraries that print
     called = called or f"alignatt {name}"
     module = f"alignatt_agent.{COMMANDS[name][0]}"
     return report_errors(called, lambda: import_module(module).main(argv))
@@ -103,7 +103,7 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print(f"\n{called}: interrupted; the same command goes on or starts again", file=sys.stderr)
+        print(f"\n{called}: interrupted; the same command resumes or starts again", file=sys.stderr)
         if any(thread.name.startswith("engine start") for thread in threading.enumerate()):
             _abandon_engines()
         return 130

@@ -1,4 +1,4 @@
-"""What the commands of lab share: parsers, JSON files with the machine in them, tables."""
+"""Shared by the commands of lab: parsers, JSON files that name the machine, tables."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ def parser(module: str, docstring: str | None) -> argparse.ArgumentParser:
 
 
 def machine() -> dict[str, Any]:
-    """Return what every file of figures says of the machine."""
+    """Return the description of the machine for files of figures."""
     return {"device": device(), "versions": versions()}
 
 

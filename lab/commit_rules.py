@@ -1,4 +1,4 @@
-"""The table of commit rules in docs/evidence.md, of constructed talks or of recorded words.
+"""The table of commit rules in docs/evidence.md, from constructed talks or recorded words.
 
 Examples:
   python -m lab.commit_rules

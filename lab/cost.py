@@ -1,12 +1,12 @@
-"""Compute the table of `alignatt doctor --predict`: what a chunk costs on devices not at hand.
+"""Compute the table of `alignatt doctor --predict`: the cost of a chunk on several GPUs.
 
 Example:
     python -m lab.cost > alignatt_agent/doctor/predictions.yaml
 """
 
 # A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``,
-# audio its features on top. Bandwidth and rate of a GPU are its maker's figures, taken at half; its
-# host times are assumed and were measured on no GPU.
+# audio its features on top. Bandwidth and rate of a GPU are half of the vendor's figures; its host
+# times are assumed and were not measured on a GPU.
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ HEADER = """\
 """
 
 KEEPS_UP = 0.5
-"""Highest real-time factor of a configuration that is to keep up with speech."""
+"""Highest real-time factor of a configuration that keeps up with speech."""
 
 CHUNKS_MS = (200, 250, 320, 400, 500, 640, 850, 1000, 1500, 2000, 3000)
-"""Lengths of chunks to choose from."""
+"""Candidate lengths of chunks."""
 
 AUDIO_TOKENS_PER_S = 13
 TOKENS_PER_WORD = 1.5
-"""Of a transcript: assumed. The embedded tokenizer, with which runs are counted, has 1.3."""
+"""Assumed for transcripts. The embedded tokenizer, which counts the runs, has 1.3."""
 
 _WORK_PER_WORD = 1.3
 _PROMPT = 24
@@ -48,25 +48,25 @@ _PROMPT = 24
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a chunk asks of each model; averages over chunks of the run's own length."""
+    """Requests of a chunk to each model; averages over chunks of the run's own length."""
 
     chunk_s: float
     heard: float  # share of chunks whose live tail was transcribed and timed
     tail_s: float  # audio of such a tail
     tail_words: float  # of its transcript
     open_words: float  # of the open utterance
-    requests: float  # how often the recognizer was asked for a transcript
-    asr_steps: float  # tokens that it sampled for it
-    drafted: float  # share of chunks that asked the translation model
+    requests: float  # of the recognizer
+    asr_steps: float  # tokens that it sampled
+    drafted: float  # share of chunks with a draft
     draft_steps: float  # tokens that it sampled in such a chunk
-    accepted: float  # tokens of them that were emitted
-    emission_s: float  # measured, of what no model does
+    accepted: float  # emitted tokens of these
+    emission_s: float  # measured, outside the models
 
     def at(self, chunk_s: float) -> Workload:
         """Return the workload of another length of chunks.
 
-        Tails stay as long as they are, since their sentences do. The longer a chunk, the more of
-        its draft is emitted; what is sampled in vain stays the same.
+        Tails keep their length, because sentences do. The longer a chunk, the more of its draft is
+        emitted; the number of rejected tokens stays the same.
         """
         more = self.accepted * (chunk_s / self.chunk_s - 1)
         drafted = self.draft_steps + more
@@ -74,25 +74,25 @@ class Workload:
 
 
 WORK = Workload(**json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8")))
-"""That of the run into German of `make dev-low`; the counting code is at commit 0dc597f."""
+"""Workload of the German run of `make dev-low`; the counting code is at commit 0dc597f."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where engines run; seconds are those of the host."""
+    """A device for engines; seconds are those of the host."""
 
     bandwidth: float  # bytes of memory a second
     rate: float  # dense operations of bfloat16 a second
     request_s: float = 4e-3
     step_s: float = 1e-3  # a decoding step, and each of its layers:
-    layer_s: float = 0.5e-3  # where every operation is launched by itself
-    graph_s: float = 0.03e-3  # where a graph launches them
+    layer_s: float = 0.5e-3  # if every operation is launched separately
+    graph_s: float = 0.03e-3  # if a graph launches them
     features_s: float = 2e-3  # of a second of audio
 
 
 DEVICES: Mapping[str, Device] = {
-    # Half of what the makers' data sheets say: 4.8, 2.04, 1.01 and 0.3 TB/s; 989, 312, 165 and
-    # 121 Tflop/s. Host times are assumed. A layer: 25.4 ms a token of Gemma-4 E4B in the paper.
+    # Half of the vendors' data sheets: 4.8, 2.04, 1.01 and 0.3 TB/s; 989, 312, 165 and 121 Tflop/s.
+    # Host times are assumed; those of a layer from 25.4 ms a token of Gemma-4 E4B in the paper.
     "h200": Device(2.4e12, 495e12),
     "a100": Device(1.02e12, 156e12),
     "4090": Device(0.5e12, 82e12),
@@ -102,7 +102,7 @@ DEVICES: Mapping[str, Device] = {
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a chunk asks of a model."""
+    """Work of a chunk for one model."""
 
     requests: float
     steps: float  # forward passes of all of them
@@ -112,7 +112,7 @@ class Demand:
 
 
 def demands(work: Workload) -> dict[str, Demand]:
-    """Return what a chunk asks of every model, by role."""
+    """Return the work of a chunk for every model, by role."""
     heard, tail = AUDIO_TOKENS_PER_S * work.tail_s, TOKENS_PER_WORD * work.tail_words
     sampled = (work.asr_steps - work.requests) * TOKENS_PER_WORD / _WORK_PER_WORD
     return {
@@ -129,7 +129,7 @@ def demands(work: Workload) -> dict[str, Demand]:
 
 
 def seconds(model: ModelConfig, eager: bool, demand: Demand, device: Device) -> float:
-    """Compute what a chunk that reaches a model costs."""
+    """Compute the seconds of a chunk that reaches a model."""
     found = sizes_of(model)
     decoder = found.weights - found.tower - found.tables
     launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)

@@ -1,7 +1,7 @@
 """Write the sources of the documentation site: `python -m lab.docs_site FOLDER`, see `make docs`.
 
-The pages of ``docs/`` and the README with what they link to, and a page of what the doctor's checks
-say. Needs the standard library only.
+It writes the pages of ``docs/``, the README, the files that they link to, and a page of the
+doctor's checks. It needs only the standard library.
 """
 
 import argparse
@@ -67,16 +67,16 @@ def linked(path: Path, page: Path, pages: dict[Path, Path], folder: Path) -> str
 
 
 FORMS = {"Check": (0, 2, 3), "Check.judged": (0, 2, 3), "Check.failed": (0, 1, 2)}
-"""Where each form of a check has its name, what it found, and its fix."""
+"""Positions of name, finding and fix in each form of a check."""
 
 
 def troubleshooting() -> str:
-    """Return the page of all checks that can fail or warn, with what the doctor says to do."""
+    """Return the page of all checks that can fail or warn, with their fixes."""
     lines = [
         "# Troubleshooting",
         "",
         "`alignatt doctor --config NAME` runs these checks and prints the fix of each that fails. "
-        "This page is made from its source; … stands for what it finds on a machine.",
+        "This page is generated from its source; … stands for values of the machine.",
         "",
         "| Check | Found | Fix |",
         "|---|---|---|",
@@ -112,7 +112,7 @@ def checks(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def said(value: ast.expr, known: dict[str, list[tuple[int, ast.expr]]], line: int) -> str:
-    """Return the text of an expression; … where it depends on the machine."""
+    """Return the text of an expression; … replaces parts that depend on the machine."""
     if isinstance(value, ast.Constant):
         return str(value.value)
     if isinstance(value, ast.JoinedStr):

@@ -3,7 +3,7 @@
 A room may only grow in a change that raises its limit, so the reader of the change sees it, and a
 file stays below 350 lines:
   python -m lab.lines
-  python -m lab.lines --write     (lower limits to what is there today; raise one by hand)
+  python -m lab.lines --write     (lower limits to today's lines; raise a limit by hand)
 """
 
 import re

@@ -13,11 +13,11 @@ class LocalRunner:
     """Does jobs in this process, in order, as ``cluster.workers.Workers`` does them elsewhere."""
 
     def __len__(self) -> int:
-        """Return how many jobs run at a time."""
+        """Return the number of concurrent jobs."""
         return 1
 
     def share(self, value: Any) -> Any:
-        """Return what stands for ``value`` among the arguments of several jobs."""
+        """Return the representation of ``value`` in the arguments of several jobs."""
         return value
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:

@@ -1,4 +1,4 @@
-"""Greedy drafts by Transformers, to compare those of the served engine with."""
+"""Greedy drafts by Transformers, for comparison with those of the served engine."""
 
 from collections.abc import Sequence
 from typing import Any

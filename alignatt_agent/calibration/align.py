@@ -1,12 +1,11 @@
-"""Word alignments of all pairs: where they come from, and their agreement with gold ones."""
+"""Word alignments of all pairs: those of the file, or of a chat model."""
 
 import argparse
 from collections.abc import Sequence
 
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pair_results import get_or_compute_all
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
-from alignatt_agent.calibration.word_alignment import ErrorRate, Link, Links
+from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
@@ -15,7 +14,7 @@ GOLD = "alignments of the pairs file"
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options that choose an aligner."""
+    """Add the options of the aligner."""
     add = group.add_argument
     text = (
         "gold: the alignments in the pairs file, made by any aligner; openai: a chat model at any "
@@ -23,38 +22,29 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     )
     add("--aligner", choices=("gold", "openai"), default="gold", help=text)
     add("--aligner-model", metavar="NAME", help="openai: model name")
-    add("--endpoint", metavar="URL", help="openai: base address, e.g. .../v1")
-    text = "openai: environment variable with the key; default %(default)s"
-    add("--key-env", default="OPENAI_API_KEY", metavar="VARIABLE", help=text)
-    add("--parallel", type=int, default=4, help="openai: requests at a time; 4")
+    text = "openai: base address, e.g. .../v1; the key is taken from OPENAI_API_KEY"
+    add("--endpoint", metavar="URL", help=text)
     text = "openai: US dollars per million tokens, for the estimate"
     add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
-    add("--yes", action="store_true", help="openai: send the requests without asking first")
+    add("--yes", action="store_true", help="openai: send the requests")
 
 
 def build_aligner(
     arguments: argparse.Namespace, source: Language, target: Language
 ) -> ChatAligner | None:
-    """Return the chosen aligner; ``None`` takes the alignments that the pairs came with."""
+    """Return the chosen aligner; ``None`` uses the alignments in the pairs file."""
     if arguments.aligner == "gold":
         return None
     if not arguments.endpoint or not arguments.aligner_model:
         raise ConfigError("--aligner openai needs --endpoint URL and --aligner-model NAME")
-    return ChatAligner(
-        arguments.endpoint,
-        arguments.aligner_model,
-        source.name,
-        target.name,
-        key_variable=arguments.key_env,
-        parallel=arguments.parallel,
-        price=arguments.price,
-    )
+    names = source.name, target.name
+    return ChatAligner(arguments.endpoint, arguments.aligner_model, *names, price=arguments.price)
 
 
 def align(
     aligner: ChatAligner | None, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[Links | PairError]:
-    """Align all pairs, or take their own alignments; links in ``cache`` are not asked for again."""
+    """Align all pairs, or use their own alignments; links in ``cache`` are not requested again."""
     if aligner is not None:
         return get_or_compute_all(
             cache,
@@ -65,7 +55,7 @@ def align(
     if not any(pair.gold for pair in pairs):
         raise CalibrationError(
             "the pairs have no alignments; add a Pharaoh column to the file (see "
-            "docs/calibration.md), or ask a chat model with --aligner openai"
+            "docs/calibration.md), or use a chat model with --aligner openai"
         )
     return [
         pair.gold or PairError("no_gold", f"pair {pair.number} has no alignment") for pair in pairs
@@ -75,7 +65,7 @@ def align(
 def not_aligned(
     aligner: ChatAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[SentencePair]:
-    """Pairs whose links are not in ``cache`` yet."""
+    """Return the pairs whose links are not in ``cache`` yet."""
     keys = _keys(aligner, pairs)
     return [pair for pair, key in zip(pairs, keys, strict=True) if cache.get(key) is None]
 
@@ -83,17 +73,3 @@ def not_aligned(
 def _keys(aligner: ChatAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
     texts = [repr((pair.source, pair.target, pair.spans)) for pair in pairs]
     return [key_of("links", aligner.name, aligner.version, text) for text in texts]
-
-
-def error_rate(
-    pairs: Sequence[SentencePair], found: Sequence[Links | PairError]
-) -> ErrorRate | None:
-    """Compare links with gold ones over target words; ``None`` if there are no others or none."""
-    if all(pair.gold in (None, links) for pair, links in zip(pairs, found, strict=True)):
-        return None
-    compared: list[tuple[frozenset[Link], Links]] = []
-    for pair, links in zip(pairs, found, strict=True):
-        if pair.gold is not None:
-            mine = links.at(pair.words).possible if isinstance(links, Links) else frozenset()
-            compared.append((mine, pair.gold.at(pair.words)))
-    return ErrorRate.over(compared) if any(gold.sure for _, gold in compared) else None

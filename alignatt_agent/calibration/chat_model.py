@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, SentencePair
-from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
 from alignatt_agent.config.errors import ConfigError
 
 INSTRUCTIONS = """\
@@ -24,11 +23,14 @@ Answer with one JSON object and nothing else:
 {{"links": [[SOURCE_NUMBER, TARGET_NUMBER], ...]}}
 """
 
+KEY = "OPENAI_API_KEY"
+"""Environment variable with the key of the endpoint."""
+
 _CHARS_PER_TOKEN = 2.5
-"""On the safe side for numbered words; English prose has about 4."""
+"""A low estimate for numbered words; English prose has about 4."""
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
-"""Failures in a row after which an endpoint is given up."""
+"""Successive failures after which an endpoint is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,6 @@ class ChatAligner:
         source: str,  # English names of the languages
         target: str,
         *,
-        key_variable: str = "OPENAI_API_KEY",  # may be unset for a local server
         timeout_s: float = 60.0,
         retries: int = 3,
         parallel: int = 4,
@@ -69,10 +70,10 @@ class ChatAligner:
 
         if not url.startswith(("http://", "https://")):
             raise ConfigError(f"--endpoint {url}: an address begins with http:// or https://")
-        self._url, self._model, self._key_variable = url, model, key_variable
+        self._url, self._model = url, model
         self._retries, self._parallel, self._price = retries, parallel, price
         self._instructions = INSTRUCTIONS.format(source=source, target=target)
-        key = os.environ.get(key_variable)
+        key = os.environ.get(KEY)  # a local server may need none
         self._client = openai.OpenAI(
             base_url=url, api_key=key or "none", timeout=timeout_s, max_retries=retries
         )
@@ -83,7 +84,7 @@ class ChatAligner:
         self.version = f"instructions sha256:{digest}"
 
     def estimate(self, pairs: Sequence[SentencePair]) -> Cost:
-        """Estimate the cost of ``pairs``: on the high side, without retries."""
+        """Return a high estimate of the cost of ``pairs``, without retries."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)
@@ -91,14 +92,14 @@ class ChatAligner:
 
     @property
     def spent(self) -> Cost:
-        """Cost of the answers so far, with the tokens that the endpoint reported."""
+        """Cost of the answers so far, by the tokens that the endpoint reported."""
         sent, received = (sum(answer[side] for answer in self._answers) for side in (0, 1))
         return Cost(len(self._answers), sent, received, self._price)
 
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
-        """Ask for each pair; yield its links, or why there are none."""
+        """Yield the links of each pair, or the reason for their absence."""
         failures = 0
-        # In small batches, so that giving up leaves few requests paid.
+        # In small batches, so that few requests are paid in vain after giving up.
         width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
             for begin in range(0, len(pairs), width):
@@ -108,12 +109,12 @@ class ChatAligner:
                     if failures == _HOPELESS:
                         raise CalibrationError(
                             f"{self._url} failed {failures} times in a row, the last time with: "
-                            f"{result}; the answers so far are kept: start again later"
+                            f"{result}; answers so far are kept: start the command again later"
                         )
                     yield result
 
     def _ask(self, pair: SentencePair) -> Links | PairError:
-        problem = PairError("aligner_nonsense", "never asked")
+        problem = PairError("aligner_nonsense", "no request was sent")
         for _ in range(self._retries + 1):
             try:
                 return _parse(self._answer(_question(pair)), pair)
@@ -124,7 +125,7 @@ class ChatAligner:
         return problem
 
     def _answer(self, question: str) -> str:
-        """Return the text of one answer, or raise ``PairError`` if asking again may help."""
+        """Return the text of one answer, or raise ``PairError`` if a retry may help."""
         import openai
 
         try:
@@ -147,8 +148,7 @@ class ChatAligner:
             # A wrong key, model, address or request, or no credit.
             raise CalibrationError(
                 f"{self._url} refused the request with status {error.status_code}: "
-                f"{error.response.text[:300]}; check --endpoint, --aligner-model and the key in "
-                f"${self._key_variable}"
+                f"{error.response.text[:300]}; check --endpoint, --aligner-model and ${KEY}"
             ) from None
         except openai.APITimeoutError as error:
             raise PairError("aligner_timeout", str(error)) from None
@@ -183,7 +183,7 @@ def _parse(text: str, pair: SentencePair) -> Links:
             f"pair {pair.number}: {wrong[:1] or 'no link'} in a pair of {sides[0]} source words "
             f"and {sides[1]} target units",
         )
-    return Links.of(links)
+    return frozenset(links)
 
 
 def _counts(number: Any, words: int) -> bool:

@@ -45,13 +45,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    text = "configuration whose prompt, and without --model whose translation model, is calibrated"
+    text = "configuration with the prompt, and without --model the model, to calibrate"
     add("--config", metavar="NAME", help=text)
     add("--model", help="directory, or id on the Hugging Face hub")
     add("--revision", help="commit of a hub id; pin it")
-    add("--model-name", help="name in the head set, as configurations name it; default: --model")
-    add("--dtype", choices=("auto", "float32", "bfloat16"), help="default: auto, or --config's")
-    text = "transformers serves models that vLLM does not, with the same scores; default vllm"
+    text = "transformers runs models that vLLM does not, with the same scores; default vllm"
     add("--engine", choices=ENGINES, default="vllm", help=text)
     add = parser.add_argument_group("pairs").add_argument
     add("--source", metavar="CODE", help="source language; default: --config's, or en")
@@ -59,13 +57,13 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add("--pairs", required=True, metavar="FILE", help="pairs to choose heads on, see below")
     text = (
         "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s. "
-        "Where all pairs have gold alignments, those judge any aligner's heads"
+        "If all pairs have gold alignments, these judge any aligner's heads"
     )
     add("--held-out", metavar="FILE|SHARE", default="0.3", help=text)
-    text = "dev set whose sentences must not be used; the embedded one never is; repeatable"
+    text = "dev set whose sentences are excluded, like those of the embedded one; repeatable"
     add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
     add = parser.add_argument_group("head set").add_argument
-    add("--row", choices=ROWS, help="query that stands for a token; default: the better one")
+    add("--row", choices=ROWS, help="query whose row is a token's; default: the better one")
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
     add_options(parser.add_argument_group("word alignments"))
@@ -75,7 +73,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 def _merge_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("sets", nargs="+", metavar="SET", help="head sets of one model, names or paths")
-    text = "head sets of further targets, only to judge the merged one"
+    text = "head sets of further targets, used only to judge the merged one"
     add("--judge", nargs="+", default=[], metavar="SET", help=text)
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, required=True, metavar="FILE", help="the head set")
@@ -91,18 +89,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     r"""Score all heads of a model, write the best as a head set.
 
-    They are scored by Translation Score: how often a head's peak hits the source word that the
-    target word is aligned to, under the prompt that the agent uses.
+    The Translation Score of a head is the share of target words for which its attention peak lies
+    on the aligned source word, under the prompt that the agent uses.
 
     Examples:
       the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
         alignatt calibrate run --model micro_models/gemma4 --target de \
             --pairs micro:60:77 --held-out micro:60:78
 
-      a configuration's translation model, under its prompt:
+      the translation model and prompt of a configuration:
         alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
 
-      any model, words aligned by a chat model; shows the cost, and starts with --yes:
+      any model, words aligned by a chat model; without --yes it only prints the cost:
         alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --target de \
             --pairs pairs.en-de.tsv --aligner openai --endpoint https://HOST/v1 \
             --aligner-model NAME --price 0.25 2.00 --yes
@@ -123,13 +121,13 @@ def _run(arguments: argparse.Namespace) -> int:
         if missing:
             print(
                 f"asking {arguments.endpoint} for word alignments takes about "
-                f"{asked.estimate(missing)}.\nNothing was sent; add --yes to go on."
+                f"{asked.estimate(missing)}.\nNothing was sent; add --yes to continue."
             )
             return 2
-    done = calibrate(plan)
+    content, outcome = calibrate(plan)
     if asked and asked.spent.requests:
         print(f"the endpoint answered: {asked.spent}")
-    print_report(plan, done)
+    print_report(plan, content, outcome)
     return 0
 
 
@@ -147,9 +145,9 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
     share = _share(arguments.held_out)
     pairs = without_repeats(read(arguments.pairs), seen)
     model = _model(arguments, config)
-    # Head sets travel, so a folder of this machine is named by its last part only.
+    # Head sets are shared, so they name a local folder by its last part only.
     path = Path(model.path)
-    name = arguments.model_name or (path.name if path.is_absolute() else model.path)
+    name = path.name if path.is_absolute() else model.path
     file = f"{Path(name).name}-{source.code}-{target.code}.json"
     return CalibrationPlan(
         model=model,
@@ -168,13 +166,12 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
 
 
 def _model(arguments: argparse.Namespace, config: AgentConfig | None) -> ModelConfig:
-    given = {"revision": arguments.revision, "dtype": arguments.dtype}
-    given = {key: value for key, value in given.items() if value}
+    given = {"revision": arguments.revision} if arguments.revision else {}
     if arguments.model:
         return ModelConfig(path=arguments.model, **given)
     if config:
         return config.models.translation.model_copy(update=given)
-    raise ConfigError("--model or --config has to name the model to calibrate")
+    raise ConfigError("name the model to calibrate with --model or --config")
 
 
 def _share(text: str) -> float | None:
@@ -192,10 +189,10 @@ def _merge(arguments: argparse.Namespace) -> int:
     r"""Make one head set for any target from those of several targets.
 
     It holds the heads with the best mean Translation Score. Name it under ``head_sets`` as ``"*"``:
-    it serves every target that has no set of its own, and counts as provisional.
+    it serves every target without its own set, and counts as provisional.
 
     Example:
-      how German would fare with the heads of Italian and Chinese:
+      score German with the heads of Italian and Chinese:
         alignatt calibrate merge micro-en-it micro-en-zh --judge micro-en-de --output any.json
     """
     sets = [load_scored(name) for name in arguments.sets]

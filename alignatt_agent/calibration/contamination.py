@@ -1,8 +1,8 @@
 """Keeps evaluation data out of calibration.
 
-Heads that were chosen on the data that a system is later scored on make its scores worthless. A
-file counts as evaluation data when it says so, when it is part of a dev set, or when most of its
-sentences are those of a dev set; single sentences that occur in one are left out and counted.
+Scores on data that heads were chosen on are worthless. A file is evaluation data if it is marked
+so, if it is part of a dev set, or if most of its sentences are those of a dev set. Single sentences
+of a dev set are dropped and counted.
 """
 
 import contextlib
@@ -23,22 +23,22 @@ _REFUSED_SHARE = 0.5
 def refuse(path: Path, why: str) -> PairsError:
     """Return the error for a file that is evaluation data."""
     return PairsError(
-        f"{path} is evaluation data: {why}. Heads chosen on it would flatter every score measured "
-        f"on it; calibrate on other parallel text"
+        f"{path} is evaluation data: {why}. Heads chosen on it would raise every score measured on "
+        f"it; calibrate on other parallel text"
     )
 
 
 def check_place(path: Path) -> None:
-    """Refuse a file that lies in a dev set."""
+    """Refuse a file inside a dev set."""
     for folder in list(path.resolve().parents)[:3]:
         if (folder / SEGMENTATION).is_file():
-            raise refuse(path, f"it lies in the dev set {folder.name} ({SEGMENTATION} is there)")
+            raise refuse(path, f"it is in the dev set {folder.name}, which has {SEGMENTATION}")
 
 
 def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
-    """Sentences of the given dev sets and of the embedded one, in a form to compare by."""
+    """Return the sentences of the given dev sets and of the embedded one, normalized."""
     folders = list(devsets)
-    with contextlib.suppress(FileNotFoundError):  # an installed wheel does not carry it
+    with contextlib.suppress(FileNotFoundError):  # the wheel does not contain it
         folders.append(find_path(EMBEDDED_DEVSET))
     known: set[str] = set()
     for folder in folders:
@@ -51,7 +51,7 @@ def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
 
 
 def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
-    """Leave out pairs with a ``known`` source or target; refuse a file that is mostly known."""
+    """Drop pairs with a ``known`` source or target; refuse a file that is mostly known."""
     kept = [p for p in found.pairs if not {_plain(" ".join(p.source)), _plain(p.target)} & known]
     dropped = len(found.pairs) - len(kept)
     if dropped > _REFUSED_SHARE * max(1, len(found.pairs)):

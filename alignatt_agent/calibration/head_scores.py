@@ -1,8 +1,8 @@
 """Translation Score: how often a head's attention peak hits the aligned source word.
 
-The score is taken under the run-time prompt layout (Eq. 1): for each aligned target token, the
-head's argmax over the source span has to fall on a token of an aligned source word. One
-teacher-forced pass per pair: heads are chosen on some pairs and judged on the others.
+The prompt has the run-time layout (Eq. 1). A head hits an aligned target token if its argmax over
+the source span is a token of an aligned source word. Each pair takes one teacher-forced pass; heads
+are chosen on some pairs and judged on the others.
 """
 
 import random
@@ -80,7 +80,7 @@ def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     if not 0 < len(held_out) < count:
         raise CalibrationError(
             f"{count} usable pair(s) cannot be split into calibration and held-out pairs; "
-            f"give more pairs, or a file with --held-out"
+            f"add pairs, or name a file with --held-out"
         )
     return [i for i in range(count) if i not in held_out], sorted(held_out)
 
@@ -113,7 +113,7 @@ def score(
         refused = [item for item in found if isinstance(item, PairError)]
         if len(refused) == len(found):
             causes = sorted({str(error) for error in refused})
-            raise CalibrationError(f"the engine could read none of the {part} pairs: {causes[:3]}")
+            raise CalibrationError(f"the engine could not read any {part} pair: {causes[:3]}")
         skipped.update(error.reason for error in refused)
         return [
             (pair.aligned, item)
@@ -174,8 +174,8 @@ def _read(
 def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[Row, FloatArray]:
     """Read the rows of both conventions in one pass, ``[target tokens, heads, source tokens]``.
 
-    The query that predicts a token sits at the token before it. So the predicting rows of the
-    translation and one more token, whichever it is, hold the rows of both conventions.
+    The query that predicts a token is that of the token before it. So the predicting rows of the
+    translation and one more token, of any id, contain the rows of both conventions.
     """
     fed = (*pair.target_ids, pair.target_ids[-1])
     rows = reader.rows(pair.prompt, fed, Readout(tuple(heads), "predicting")).source
@@ -183,7 +183,7 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
 
 
 def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Tell which peaks of the aligned target tokens, ``[tokens, ..., source]``, hit their words."""
+    """Return which peaks of aligned target tokens, ``[tokens, ..., source]``, hit their words."""
     words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
     return np.stack(
         [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]

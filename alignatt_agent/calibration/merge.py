@@ -54,8 +54,8 @@ def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]
             ours, theirs = getattr(first, what), getattr(other, what)
             if ours != theirs:
                 raise HeadSetError(
-                    f"sets of one {what} can be merged: {first.name} has {ours}, {other.name} "
-                    f"{theirs}"
+                    f"only sets of the same {what} can be merged: {first.name} has {ours}, "
+                    f"{other.name} {theirs}"
                 )
         if for_any(first.direction) != for_any(other.direction):
             raise HeadSetError(f"{first.name} and {other.name} have different source languages")
@@ -81,7 +81,7 @@ def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]
 def losses(merged: Sequence[Head], judged: Sequence[Scored]) -> list[tuple[str, float, float, str]]:
     """Compare the merged heads with as many of each direction's own, by mean Translation Score.
 
-    Merged heads that have no score in a direction count as 0 there, which the last column says.
+    Merged heads without a score in a direction count as 0 there; the last column marks this.
     """
     return [
         (

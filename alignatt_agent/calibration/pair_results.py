@@ -1,4 +1,4 @@
-"""Results by pair, kept on disk as they come, so that the same command resumes where it stopped."""
+"""Results by pair, written to disk immediately, so that the same command resumes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ from alignatt_agent.evaluation.cache import ResultCache
 T = TypeVar("T")
 
 _PASSING = ("aligner_error", "aligner_timeout", "engine_error")
-"""Failures that may say nothing about the pair, but that an engine or a server is gone."""
+"""Failures that may be due to a lost engine or server instead of the pair."""
 
 
 def get_or_compute_all(
@@ -20,11 +20,11 @@ def get_or_compute_all(
     compute: Callable[[list[int]], Iterable[T | PairError]],
     title: str,
 ) -> list[T | PairError]:
-    """Return the results of all pairs; those whose key is not in ``cache`` are computed and kept.
+    """Return the results of all pairs; those whose key is not in ``cache`` are computed and stored.
 
     ``compute`` yields the results of the pairs at the given places, in that order. Passing failures
-    are kept only once another result came, or the end: if they are the last results before
-    ``compute`` raises, they are tried again.
+    are stored only after another result or the end; if ``compute`` raises directly after them, the
+    next call tries these pairs again.
     """
     found: dict[int, T | PairError] = {
         place: result for place, key in enumerate(keys) if (result := cache.get(key)) is not None

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from alignatt_agent.calibration.word_alignment import Link, Links
 from alignatt_agent.types import AlignAttError
 
 Span = tuple[int, int]
+
+Links = frozenset[tuple[int, int]]
+"""Pairs of a source word and a target unit, both counted from 0."""
 
 _PIECE = re.compile(r"[^\W_]+(?:['\u2019.\-][^\W_]+)*|\S")
 _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
@@ -29,11 +31,11 @@ class PairError(ValueError):
 
 
 class PairsError(AlignAttError, ValueError):
-    """A pairs file cannot be used at all; the message says why and what to do."""
+    """A pairs file cannot be used; the message names the cause and the fix."""
 
 
 class CalibrationError(AlignAttError, RuntimeError):
-    """Words cannot be aligned or heads not scored; the message says why and what to do."""
+    """Words cannot be aligned or heads scored; the message names the cause and the fix."""
 
     exit_status = 1
 
@@ -50,17 +52,12 @@ class SentencePair:
     source: tuple[str, ...]  # words, punctuation attached
     target: str
     spans: tuple[Span, ...]  # begin and end of each target unit, in characters
-    gold: Links | None = None  # where the file has them
+    gold: Links | None = None  # if the file has them
 
     @property
     def units(self) -> list[str]:
         """Text of every target unit."""
         return [self.target[begin:end] for begin, end in self.spans]
-
-    @property
-    def words(self) -> frozenset[int]:
-        """Numbers of the target units that are more than punctuation."""
-        return frozenset(j for j, unit in enumerate(self.units) if any(map(str.isalnum, unit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +73,13 @@ class Pairs:
         return digest_of((p.source, p.target, p.spans) for p in self.pairs)
 
     def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
-        """Keep some of the pairs only, and count the others under ``reason``."""
+        """Keep some of the pairs, and count the others under ``reason``."""
         dropped = Counter({reason: len(self.pairs) - len(kept)})
         return Pairs(self.name, tuple(kept), self.skipped + dropped)
 
 
 def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
-    """Leave out pairs whose texts were ``seen``, and add the texts of the others to it."""
+    """Drop pairs whose texts were ``seen``, and add the texts of the others to it."""
     kept = []
     for pair in found.pairs:
         if (pair.source, pair.target) not in seen:
@@ -117,7 +114,7 @@ def make_pair(
         raise PairError("empty_side", f"pair {number} has an empty side")
     if any(len(word.split()) != 1 for word in source):
         raise PairError("unlocatable_word", f"pair {number}: a source word is blank or has spaces")
-    # Without a list of words, runs of Latin letters are the only words of an unspaced script.
+    # Without a list of words, an unspaced script has words only in runs of Latin letters.
     characters = words is None and not spaced
     if words is not None:
         counted = locate(words, target, number)
@@ -130,7 +127,7 @@ def make_pair(
         for match in pattern.finditer(target, begin, end)
     )
     if links is not None:
-        wrong = sorted((i, j) for i, j in links.possible if i >= len(source) or j >= len(counted))
+        wrong = sorted((i, j) for i, j in links if i >= len(source) or j >= len(counted))
         if wrong:
             raise PairError(
                 "alignment_out_of_range",
@@ -156,13 +153,9 @@ def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:
     """Turn links to the ``counted`` parts of the target into links to its units."""
-
-    def spread(wanted: frozenset[Link]) -> set[Link]:
-        return {
-            (i, unit)
-            for unit, (begin, end) in enumerate(spans)
-            for i, j in wanted
-            if counted[j][0] < end and begin < counted[j][1]
-        }
-
-    return Links.of(spread(links.sure), spread(links.possible))
+    return frozenset(
+        (i, unit)
+        for unit, (begin, end) in enumerate(spans)
+        for i, j in links
+        if counted[j][0] < end and begin < counted[j][1]
+    )

@@ -3,11 +3,11 @@
 a pairs file is UTF-8 text, one pair a line, either
   JSON lines   {"source": "We train a model.", "target": "Wir trainieren ein Modell.",
                 "alignment": "0-0 1-1 2-2 3p2 3-3"}
-               optional: "source_words", "target_words" (lists, when the units below do not fit)
+               optional: "source_words", "target_words" (lists, if the units below do not fit)
   or tab-separated   SOURCE <tab> TARGET [<tab> ALIGNMENT]; lines with # are comments
 alignments are Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link), counted from 0 in
-white-space separated words with their punctuation; on a side in Chinese, Japanese or Korean in
-characters, white space not counted.
+white-space separated words with their punctuation; in Chinese, Japanese and Korean in characters
+without white space.
 evaluation data is refused: mark such a file with a line "# evaluation" (tab-separated) or a field
 "evaluation": true in any record. Files inside a dev set are refused without a mark.
 micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments.
@@ -25,8 +25,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.contamination import JSON_MARK, TSV_MARK, check_place, refuse
-from alignatt_agent.calibration.pairs import PairError, Pairs, PairsError, SentencePair, make_pair
-from alignatt_agent.calibration.word_alignment import parse_pharaoh
+from alignatt_agent.calibration.pairs import (
+    Links,
+    PairError,
+    Pairs,
+    PairsError,
+    SentencePair,
+    make_pair,
+)
 from alignatt_agent.config.languages import Language
 
 
@@ -37,6 +43,8 @@ class _Record(BaseModel, strict=True):
     source_words: list[str] | None = None
     target_words: list[str] | None = None
 
+
+_LINK = re.compile(r"(\d+)[-p?](\d+)")
 
 MICRO = re.compile(r"micro:(\d+)(?::(\d+))?")
 MICRO_SEED = 77
@@ -50,7 +58,7 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
     path = Path(spec)
     if not path.is_file():
         raise PairsError(
-            f"{spec} does not exist; give a JSONL or TSV file of pairs, or micro:N[:SEED]"
+            f"{spec} does not exist; name a JSONL or TSV file of pairs, or micro:N[:SEED]"
         )
     check_place(path)
     pairs: list[SentencePair] = []
@@ -61,12 +69,12 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
         except PairError as error:
             skipped[error.reason] += 1
     if not pairs:
-        raise PairsError(f"{path} holds no usable pair; left out: {dict(skipped) or 'nothing'}")
+        raise PairsError(f"{path} holds no usable pair; skipped: {dict(skipped) or 'nothing'}")
     return Pairs(path.name, tuple(pairs), skipped)
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield numbered records, unchecked; a line that cannot be read comes as its text."""
+    """Yield numbered records, unchecked; an unreadable line is yielded as text."""
     as_json: bool | None = True if path.suffix in (".jsonl", ".json") else None
     with path.open(encoding="utf-8-sig", errors="replace") as stream:
         for number, line in enumerate(stream, 1):
@@ -105,13 +113,22 @@ def _pair(number: int, raw: Any, source: Language, target: Language) -> Sentence
     return make_pair(number, words, record.target, record.target_words, links, spaced=target.spaced)
 
 
+def parse_pharaoh(text: str) -> Links:
+    """Read ``"0-0 1p2"``: ``-`` joins sure links, ``p`` or ``?`` possible ones; all count."""
+    found = [(item, _LINK.fullmatch(item)) for item in text.split()]
+    for item, match in found:
+        if match is None:
+            raise ValueError(f"{item!r} is not a link such as 3-4 (sure) or 3p4 (possible)")
+    return frozenset((int(match[1]), int(match[2])) for _, match in found if match)
+
+
 def _generated(count: int, seed: int, source: Language, target: Language) -> Pairs:
     try:  # by name: the generator imports this package and is not part of the wheel
         generator = import_module("lab.micro_world.pairs")
     except ModuleNotFoundError:
         raise PairsError(
             "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
-            "checkout of alignatt_agent, or give a JSONL or TSV file of pairs"
+            "checkout of alignatt_agent, or name a JSONL or TSV file of pairs"
         ) from None
     drawn: Pairs = generator.micro_pairs(count, seed, source, target)
     return drawn

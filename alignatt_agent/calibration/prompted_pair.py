@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignatt_agent.calibration.head_scores import AlignedPair
-from alignatt_agent.calibration.pairs import PairError, SentencePair, digest_of
-from alignatt_agent.calibration.word_alignment import Links
+from alignatt_agent.calibration.pairs import Links, PairError, SentencePair, digest_of
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
@@ -31,7 +30,7 @@ class PairPrompter:
         )
         ids = tuple(encoding["input_ids"])
         units = unit_of_tokens(pair, encoding["offset_mapping"])
-        words = tuple(() if unit is None else links.sources(unit) for unit in units)
+        words = tuple(tuple(sorted(i for i, j in links if j == unit)) for unit in units)
         if not any(words):
             raise PairError("no_alignment", f"pair {pair.number} has no aligned target token")
         prompt = self.builder.build(pair.source)
@@ -48,8 +47,8 @@ class PairPrompter:
 def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
     """Return the target unit of every token; ``None`` for white space and text between units.
 
-    A token belongs to the unit of its last character: a leading space goes with the word after
-    it, a byte of a character with that character.
+    A token belongs to the unit of its last character: a leading space belongs to the next word, a
+    byte of a character to that character.
     """
     unit_of_char: list[int | None] = [None] * len(pair.target)
     for unit, (begin, end) in enumerate(pair.spans):

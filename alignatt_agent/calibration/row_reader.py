@@ -42,10 +42,8 @@ class Loaded:
 
 
 @contextmanager
-def open_reader(
-    engine: Engine, model: ModelConfig, heads: Sequence[Head] | None = None
-) -> Iterator[Loaded]:
-    """Load a model, with ``heads`` or all of them captured, and unload it at the end."""
+def open_reader(engine: Engine, model: ModelConfig) -> Iterator[Loaded]:
+    """Load a model with all heads captured, and unload it at the end."""
     from transformers import AutoConfig
 
     from alignatt_agent.engine.transformers_engine import TransformersEngine, attention_layers
@@ -55,8 +53,8 @@ def open_reader(
         text = AutoConfig.from_pretrained(path).get_text_config()
     except (OSError, ValueError) as error:
         raise EngineError(f"translation model {path}: {error}") from error
-    # vLLM's own "auto" halves float32. That moves the peaks of heads that look nowhere in
-    # particular, so the two engines would disagree on them.
+    # vLLM's own "auto" halves float32. That moves the peaks of heads with flat attention, so the
+    # two engines would disagree on them.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
     count = text.num_attention_heads
@@ -79,7 +77,6 @@ def open_reader(
     from alignatt_agent.engine.drafts import DraftEngine
     from alignatt_agent.engine.start import start_model
 
-    wanted = heads or every
     arguments = {
         # Queries of all heads are staged for a whole batch; short ones keep that small.
         "max_model_len": context,
@@ -89,8 +86,8 @@ def open_reader(
         "dtype": dtype,
     }
     located = model.model_copy(update={"path": path, "revision": None})
-    served = start_model("translation", located, wanted, **{**arguments, **model.engine})
+    served = start_model("translation", located, every, **{**arguments, **model.engine})
     try:
-        yield loaded(DraftEngine(served, wanted), served.tokenizer())
+        yield loaded(DraftEngine(served, every), served.tokenizer())
     finally:
         served.shutdown()

@@ -10,13 +10,18 @@ from typing import Any
 from tabulate import tabulate
 
 from alignatt_agent.calibration import head_set_file
-from alignatt_agent.calibration.align import GOLD, align, error_rate
+from alignatt_agent.calibration.align import GOLD, align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
+from alignatt_agent.calibration.pairs import (
+    CalibrationError,
+    Links,
+    PairError,
+    Pairs,
+    SentencePair,
+)
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import Engine, open_reader
-from alignatt_agent.calibration.word_alignment import ErrorRate, Links
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
@@ -31,7 +36,7 @@ SPLIT_SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPlan:
-    """A model and direction, its pairs and aligner, and the head set to make."""
+    """A model and direction, their pairs and aligner, and the head set to write."""
 
     model: ModelConfig
     name: str  # of the model, in the head set
@@ -39,10 +44,10 @@ class CalibrationPlan:
     target: Language
     pairs: Pairs  # heads are chosen on them
     held_out: Pairs | float  # other pairs to judge heads on, or a share of ``pairs``
-    aligner: ChatAligner | None  # None takes the alignments of the pairs
+    aligner: ChatAligner | None  # None uses the alignments of the pairs
     engine: Engine
     output: Path
-    row: Row | None = None  # None takes the better one
+    row: Row | None = None  # None uses the better one
     top_k: int = 8
     prompt: PromptConfig = field(default_factory=PromptConfig)
 
@@ -72,17 +77,8 @@ class CalibrationPlan:
         return self.aligner is not None and any(pair.gold is None for pair in self.all_pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A head set, all scores, and the aligner's agreement with gold links, where there are some."""
-
-    content: dict[str, Any]
-    outcome: Outcome
-    error_rate: ErrorRate | None
-
-
-def calibrate(plan: CalibrationPlan) -> Calibrated:
-    """Align, score, choose, and write the head set; the same plan resumes where it stopped."""
+def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
+    """Align, score, choose, and write the head set; the same plan resumes an interrupted one."""
     checkpoint = fingerprint(locate_one(plan.model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache) as cache:
@@ -103,10 +99,9 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
                 "prompt": f"sha256:{prompter.digest()}",
             }
             outcome = score(loaded, chosen_on, judged_on, cache, repr(made_by), plan.top_k)
-    rate = error_rate(pairs, links)
     row = plan.row or outcome.better_row()
     skipped = sum((pairs.skipped for pairs in plan.given), skipped + outcome.skipped)
-    provenance = _provenance(plan, made_by, rate, skipped, row)
+    provenance = _provenance(plan, made_by, skipped, row)
     content = head_set_file.head_set(
         outcome,
         row,
@@ -116,7 +111,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
             "revision": plan.model.revision,
             "direction": plan.direction,
             "prompt_layout": PromptBuilder.__module__,
-            # Pairs need not follow one another, so they are asked for without a history.
+            # Pairs need not be consecutive, so their prompts have no history.
             "prompt_sha256": plan.prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code
             ),
@@ -125,7 +120,7 @@ def calibrate(plan: CalibrationPlan) -> Calibrated:
         provenance,
     )
     head_set_file.write(plan.output, content)
-    return Calibrated(content, outcome, rate)
+    return content, outcome
 
 
 def usable_pairs(
@@ -134,7 +129,7 @@ def usable_pairs(
     links: Sequence[Links | PairError],
     judges: Sequence[Links | PairError],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Return the requests that choose and that judge heads, by place; count the pairs left out."""
+    """Return the requests that choose and that judge heads, by place; count skipped pairs."""
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
     for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):
@@ -157,7 +152,7 @@ def _parts(
         first, second = ([first[i] for i in part] for part in parts)
     if not first or not second:
         raise CalibrationError(
-            f"{len(first)} calibration and {len(second)} held-out pairs are left, both are needed"
+            f"{len(first)} calibration and {len(second)} held-out pairs are usable; both are needed"
         )
     return [usable[place][0] for place in first], [usable[place][1] for place in second]
 
@@ -165,7 +160,6 @@ def _parts(
 def _provenance(
     plan: CalibrationPlan,
     made_by: dict[str, str],
-    rate: ErrorRate | None,
     skipped: Counter[str],
     row: Row,
 ) -> dict[str, Any]:
@@ -184,19 +178,18 @@ def _provenance(
         "aligner": {
             "name": plan.aligner.name if plan.aligner else GOLD,
             "version": plan.aligner.version if plan.aligner else "",
-            "alignment_error_rate": None if rate is None else round(rate.aer, 4),
         },
         "row": f"{row}: {chosen}",
         "skipped": dict(sorted((+skipped).items())),
     }
 
 
-def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
-    """Print the heads, the held-out scores, what was left out, and the signature."""
-    chosen, provenance = done.content["row"], done.content["provenance"]
-    found = done.outcome.rows[chosen]
+def print_report(plan: CalibrationPlan, content: dict[str, Any], outcome: Outcome) -> None:
+    """Print the heads, the held-out scores, the skipped pairs, and the signature."""
+    chosen, provenance = content["row"], content["provenance"]
+    found = outcome.rows[chosen]
     heads = "  ".join(f"{a},{b} {100 * found.matrix[a, b]:.1f}" for a, b in found.ranking[:16])
-    pairs, tokens = done.outcome.held_out
+    pairs, tokens = outcome.held_out
     print(
         f"\n{plan.name}, {plan.direction}: Translation Score, %\n"
         f"heads     {heads}\n"
@@ -206,19 +199,12 @@ def print_report(plan: CalibrationPlan, done: Calibrated) -> None:
     )
     rows = [
         (name + "*" * (name == chosen), *map(_cell, (row.head_set, row.all_heads, row.gain)))
-        for name, row in done.outcome.rows.items()
+        for name, row in outcome.rows.items()
     ]
     print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
-    if done.error_rate is not None:
-        rate = done.error_rate
-        print(
-            f"aligner   alignment error rate {100 * rate.aer:.1f} %, precision "
-            f"{100 * rate.precision:.1f} %, recall {100 * rate.recall:.1f} % against the gold "
-            f"alignments, punctuation left out"
-        )
     reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
     print(
-        f"left out  {reasons or 'nothing'}\n"
+        f"skipped   {reasons or 'nothing'}\n"
         f"signature {provenance['tool']} | {provenance['engine']} | model {provenance['model']} | "
         f"prompt {provenance['prompt']} | pairs {provenance['pairs']} | held out "
         f"{provenance['held_out_pairs']} | aligner {provenance['aligner']['name']}\n"

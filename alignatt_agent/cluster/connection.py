@@ -1,4 +1,4 @@
-"""A Ray cluster: joined, or started on this machine. Without ``--ray`` nothing imports Ray."""
+"""Join a Ray cluster, or start one on this machine. Without ``--ray`` nothing imports Ray."""
 
 import argparse
 import contextlib
@@ -22,10 +22,10 @@ its default 30 % of the memory."""
 REACH_S = 5.0
 
 SHARED = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-"""Of a cluster that is started here: Ray's own niceness for workers is 15."""
+"""Environment of a cluster; Ray's default niceness for workers is 15."""
 
 ALONE = {**SHARED, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""With Ray's switch for clusters of one machine: everything listens on loopback."""
+"""Environment of a cluster of one machine: everything listens on loopback."""
 
 
 class ClusterError(AlignAttError):
@@ -34,11 +34,11 @@ class ClusterError(AlignAttError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The cluster and what each set of engines takes of it.
+    """The cluster and the resources of each set of engines.
 
     Attributes:
-        address: ``HOST:PORT``; ``auto``: that of ``RAY_ADDRESS``, else the one that this machine
-            belongs to; ``local``: this machine alone, for as long as the command runs.
+        address: ``HOST:PORT``; ``auto``: that of ``RAY_ADDRESS``, else this machine's cluster;
+            ``local``: a cluster of this machine alone, for the duration of the command.
         cpus: logical CPUs of each set of engines; ``None``: all of a node without GPUs, else 1.
         gpus: GPUs of each set of engines, also a fraction; ``None``: 1 if there are any.
         count: sets of engines; ``None``: as many as fit.
@@ -62,12 +62,12 @@ class ClusterOptions:
             raise ClusterError(
                 f"no node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs; it has "
                 + "; ".join(f"{n.get('CPU', 0):g} and {n.get('GPU', 0):g}" for n in nodes)
-                + ": ask for less with --ray-cpus and --ray-gpus"
+                + ": lower --ray-cpus or --ray-gpus"
             )
         return share
 
     def room(self, share: Mapping[str, float]) -> int:
-        """Return the number of sets of engines that are wanted, or fit."""
+        """Return the requested number of sets of engines, or how many fit."""
         return self.count or _room(_resources(), share)
 
 
@@ -104,7 +104,7 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
     address = arguments.ray
     if "://" in address:
         raise ClusterError(
-            f"--ray {address}: Ray's client protocol is not supported; give HOST:PORT on a node "
+            f"--ray {address}: Ray's client protocol is not supported; name HOST:PORT on a node "
             "of the cluster, or submit the command with `ray job submit`"
         )
     if importlib.util.find_spec("ray") is None:
@@ -114,10 +114,10 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
 
 @contextlib.contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Join a cluster, or start one on this machine; leave it, or end it, afterwards.
+    """Join a cluster, or start one on this machine; leave or end it afterwards.
 
     Raises:
-        ClusterError: it cannot be reached, or its nodes run other versions than this machine.
+        ClusterError: the cluster is unreachable, or its nodes run other versions than this machine.
     """
     local = address == LOCAL
     if address not in (LOCAL, AUTO):
@@ -173,7 +173,7 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
 
 
 def _knock(address: str) -> None:
-    """Refuse an address that does not answer; Ray itself waits for minutes."""
+    """Refuse an address that does not answer; Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise ClusterError(f"--ray {address}: expected HOST:PORT, auto or local")
@@ -196,7 +196,7 @@ def _unreachable(address: str, error: Exception) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the first sentence or so of an error, on one line."""
+    """Return the beginning of an error message, on one line."""
     return " ".join(str(error).split())[:400] or type(error).__name__
 
 

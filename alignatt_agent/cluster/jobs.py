@@ -1,4 +1,4 @@
-"""Jobs of a command, which the workers of a cluster do."""
+"""Jobs of a command for the workers of a cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from alignatt_agent.types import AlignAttError
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to do.
+    """A call for a worker.
 
     Attributes:
         name: for messages.
-        function: importable; what it leaves in its module is there for the worker's next job.
-        arguments: its arguments; what ``Workers.share`` returned is replaced by the value.
-        place: jobs of one place are best done by one worker.
+        function: importable; state that it leaves in its module serves the worker's next job.
+        arguments: its arguments; results of ``Workers.share`` are replaced by their values.
+        place: one worker should do the jobs of one place.
     """
 
     name: str

@@ -12,11 +12,11 @@ LAST = 19
 
 @contextlib.contextmanager
 def lowest_priority() -> Iterator[None]:
-    """Run what starts in here at the lowest priority until it has started.
+    """Run engines at the lowest priority while they start.
 
-    Three engines that start take the processor from running ones for a quarter of a minute. A
-    process without ``CAP_SYS_NICE`` cannot raise its priority again: it finds out by lowering it
-    by one, and then keeps it.
+    Three starting engines take the processor from running ones for 15 s. A process without
+    ``CAP_SYS_NICE`` cannot raise its priority again: it detects that by lowering its priority by
+    one, and then keeps it.
     """
     usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0: this thread, which others inherit from
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)

@@ -1,4 +1,4 @@
-"""Workers of a cluster: they keep what they loaded, and jobs outlive them."""
+"""Workers of a cluster: they keep their engines between jobs; jobs of lost workers are repeated."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Workers that a job may lose before it is given up: it may be the job that kills them."""
+"""Workers that a job may lose before it is given up, because it may kill them itself."""
 
 STOP_S = 20.0
 """Time for workers to end their engines."""
 
 PATIENCE_S = 30.0
-"""Time without any worker after which the user gets a message."""
+"""Time without any worker before the user gets a message."""
 
 
 class Worker:
-    """Does one job at a time, in a process of its own on some node."""
+    """Does one job at a time, in its own process on some node."""
 
     def __init__(self) -> None:
         quieten()
@@ -53,7 +53,7 @@ class Worker:
 def tidy() -> None:
     """Remove semaphores of engines that were killed.
 
-    Python's resource tracker does it when its process ends, but Ray kills the tracker first
+    Python's resource tracker does this when its process ends, but Ray kills the tracker first
     (measured: 6 of 9 engines left theirs in ``/dev/shm``).
     """
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ class Workers:
         return self
 
     def __len__(self) -> int:
-        """Return how many jobs run at a time."""
+        """Return the number of concurrent jobs."""
         return len(self._all)
 
     def __exit__(self, *_: object) -> None:
@@ -91,7 +91,7 @@ class Workers:
             ray.kill(worker)
 
     def share(self, value: Any) -> Any:
-        """Put a value where every worker can fetch it; the result stands for it in arguments."""
+        """Share a value with all workers; the result represents it in arguments."""
         return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
@@ -123,12 +123,12 @@ class Workers:
                     if job is not None:
                         losses[job.name] += 1
                         if losses[job.name] >= LOSSES:
-                            lost = EngineError(f"{LOSSES} workers were lost over it")
+                            lost = EngineError(f"{LOSSES} workers were lost during this job")
                             raise JobFailedError(job, lost, str(error)) from None
-                        print(f"{job.name}: its worker was lost; it starts again", file=sys.stderr)
+                        print(f"{job.name}: worker lost; the job starts again", file=sys.stderr)
                         waiting.insert(0, job)
                     self._places.pop(worker, None)
-                    time.sleep(0.2)  # one that is being started again refuses at once
+                    time.sleep(0.2)  # a restarting worker refuses immediately
                     running[worker.ready.remote(self._here)] = (worker, None)
                     continue
                 idle.append(worker)

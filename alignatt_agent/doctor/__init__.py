@@ -1,1 +1,1 @@
-"""Checks of the engine on the machine at hand: parity, speed, and a doctor."""
+"""Checks of the machine and its engines: versions, memory, exactness, speed."""

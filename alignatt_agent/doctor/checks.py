@@ -1,4 +1,4 @@
-"""One check of the doctor, and what all of them say together."""
+"""One check of the doctor, and the exit status of all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Check:
 
     @classmethod
     def failed(cls, name: str, message: object, fix: str = "") -> Check:
-        """Fail with a message whose own fix, if it has one, follows a semicolon."""
+        """Fail with a message; its own fix, if any, follows a semicolon."""
         found, _, own = str(message).partition("; ")
         return cls(name, "FAIL", found, own or fix)
 
@@ -36,5 +36,5 @@ class Check:
 
 
 def exit_status(checks: Sequence[Check]) -> int:
-    """0 when nothing failed, else 1."""
+    """Return 0 if nothing failed, else 1."""
     return int(any(check.status == "FAIL" for check in checks))

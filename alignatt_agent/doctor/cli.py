@@ -1,4 +1,4 @@
-"""Check this machine against a configuration and name what to fix.
+"""Check this machine against a configuration and name every fix.
 
 Examples:
   the embedded micro models, which need no download:
@@ -7,11 +7,11 @@ Examples:
     alignatt doctor --config default-low --json doctor.json
   without loading a model:
     alignatt doctor --config default-low --no-engines
-  how many speakers at once does this machine hold?
+  how many speakers can this machine serve at once?
     alignatt doctor --config default-low --speakers 1 2 4 8
   does it fit on a GPU of 24 GiB, and with which shares? (no GPU is needed)
     alignatt doctor --config default-low --gpu 24
-  which GPUs are fast enough, as computed? (no GPU has confirmed it)
+  which GPUs are fast enough, by computation? (no GPU has confirmed it)
     alignatt doctor --config default-low --predict
 
 checks
@@ -21,7 +21,7 @@ checks
   stop, ms per token, a second of noise through recognizer and aligner. On a GPU the faster modes
   of the translation engine, see `alignatt prove --help`.
 
-exit status: 0 no check failed; 1 a check failed, its fix is named; 2 wrong usage
+exit status: 0 no check failed; 1 a check failed, with its fix; 2 wrong usage
 """
 
 import argparse
@@ -59,13 +59,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt doctor", **page(__doc__))
     add = parser.add_argument
     add("--config", default="micro-low", help=f"{CONFIG_HELP}; default %(default)s")
-    add("--json", type=Path, metavar="FILE", help="also write the report there")
+    add("--json", type=Path, metavar="FILE", help="also write the report to FILE")
     add("--no-engines", action="store_true", help="static checks only: nothing is loaded")
     text = "only print memory and shares of the engines on a GPU of GIB, or on this machine's"
     add("--gpu", nargs="?", const=HERE, type=float, metavar="GIB", help=text)
     text = "only print computed real-time factors on several GPUs, and the shortest chunks"
     add("--predict", action="store_true", help=text)
-    text = "in place of the other checks with engines: so many streams at once, 30 s each"
+    text = "instead of the other checks with engines: N streams at once, 30 s each"
     add("--speakers", nargs="+", type=int, metavar="N", help=text)
     text = "with --speakers: recordings; default %(default)s"
     add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
 def examine(
     config: AgentConfig, arguments: argparse.Namespace, runtime: Runtime
 ) -> Iterator[Check]:
-    """Run all checks; those with engines only where the others pass."""
+    """Run all checks; those with engines only if the others pass."""
     static, smaller = [], config.models.asr.smaller
     with suppress(ConfigError):  # reported as a check
         config = config.model_copy(update={"models": runtime.planned(config)})
@@ -90,7 +90,7 @@ def examine(
     if arguments.no_engines:
         return
     if exit_status(static):
-        yield Check("engines", "warn", "not started", "fix what failed above first")
+        yield Check("engines", "warn", "not started", "fix the failed checks above first")
     elif arguments.speakers:
         from alignatt_agent.doctor import speakers
 
@@ -125,7 +125,7 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
 
 
 def card(gib: float) -> float:
-    """Return the memory of a GPU in bytes; ``HERE`` asks the one of this machine."""
+    """Return the memory of a GPU in bytes; ``HERE`` is this machine's."""
     if gib == HERE:
         if not (found := gpus()):
             raise ConfigError("--gpu: `nvidia-smi` finds no GPU here; name its memory: --gpu 24")
@@ -136,10 +136,10 @@ def card(gib: float) -> float:
 
 
 def predictions(name: str) -> Iterator[str]:
-    """Format what was computed for a shipped configuration, see ``lab/cost``."""
+    """Format the predictions for a shipped configuration, see ``lab/cost``."""
     known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
     if name not in known:
-        raise ConfigError(f"--predict: nothing is computed for {name}, only for {', '.join(known)}")
+        raise ConfigError(f"--predict: {name} has no figures, only {', '.join(known)} have")
     rows = [
         (device, f"{found['rtf']:.2f}", found["chunk_ms"] or "none up to 3000")
         for device, found in known[name].items()

@@ -19,13 +19,13 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError
 from alignatt_agent.types import AlignAttError
 
 _BFLOAT16_SINCE = 8.0
-"""Compute capability, as vLLM demands it."""
+"""Lowest compute capability, a requirement of vLLM."""
 
 
 def check_checkpoints(
     config: AgentConfig, name: str = "CONFIG", smaller: str | None = None
 ) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the checkpoints of a configuration; returns those that are there, located.
+    """Look for the checkpoints of a configuration; return those found, located.
 
     ``smaller`` is ``models.asr.smaller`` as written, if the recognizer may be that one.
     """
@@ -54,7 +54,7 @@ def check_checkpoints(
 
 
 def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
-    """Name the models that ask for a type which the GPU does not compute in."""
+    """Name the models whose type the GPU does not support."""
     models, checks = config.models, []
     asked = [role for role in models.engine_roles if getattr(models, role).dtype == "bfloat16"]
     for gpu in machine.gpus[:1]:
@@ -72,17 +72,17 @@ def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
 
 
 def check_asking(resolved: Resolved) -> Check:
-    """Check that the models' templates take the requests of the configuration."""
+    """Check that the models' templates accept the requests of the configuration."""
     name = "prompts"
     try:
         check_requests(resolved)
     except AlignAttError as error:
         return Check.failed(name, error, "correct speech.context or prompt")
-    return Check(name, "ok", "the templates take every turn, names and terms fit")
+    return Check(name, "ok", "the templates accept every turn; names and terms fit")
 
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    """Compare what the engines will take with what is free; ``weights`` in bytes, by role."""
+    """Compare the engines' memory with the free memory; ``weights`` in bytes, by role."""
     name = "memory of the engines"
     if machine.extra == "cuda":
         if not machine.gpus:
@@ -90,7 +90,7 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
         try:
             fitting = plan(config, machine.gpus[0].total, machine.gpus[0].free)
         except UnknownSizeError as error:
-            return Check(name, "warn", str(error), f"write models.*.engine.{SHARE} in numbers")
+            return Check(name, "warn", str(error), f"set models.*.engine.{SHARE} to numbers")
         if fitting.shares:
             listing = " + ".join(f"{role} {share:g}" for role, share in fitting.shares.items())
             return Check(SHARE, "ok", f"{listing} of {fitting.total / GIB:.1f} GiB")
@@ -102,7 +102,7 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
     count, files, free = len(config.models.engine_roles), sum(weights.values()), machine.free_memory
     listing = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
     listing += f", {free / GIB:.1f} GiB free"
-    fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or take smaller models"
+    fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or use smaller models"
     return Check.judged(name, count * int(space) * GIB + files <= free, listing, fix)
 
 
@@ -128,13 +128,13 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
         if head_set.prompt_sha256 in (None, config.prompt.digest(source.code, code)):
             checks.append(Check(name, "ok", found))
         else:
-            fix = "calibrate under the configuration's: `alignatt calibrate run --config`"
-            checks.append(Check(name, "warn", found + ", made under another prompt", fix))
+            fix = "calibrate with the configuration's prompt: `alignatt calibrate run --config`"
+            checks.append(Check(name, "warn", found + ", calibrated with another prompt", fix))
     return checks
 
 
 def decoder_shape(model: ModelConfig) -> tuple[int, int]:
-    """Decoder layers and attention heads per layer, from the checkpoint's ``config.json``."""
+    """Return decoder layers and heads per layer, from the checkpoint's ``config.json``."""
     config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
     text = config.get("text_config", config)
     return text["num_hidden_layers"], text["num_attention_heads"]

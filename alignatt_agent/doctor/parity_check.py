@@ -1,4 +1,4 @@
-"""The check of rows out of vLLM against those of Transformers."""
+"""The check of vLLM's rows against those of Transformers."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ PARITY_TOKENS = 8
 
 REPORT_ROWS = "do not use this engine: its rows are wrong. Report the output of this command"
 
-OTHER_TYPE = "set models.translation.dtype to bfloat16, where both round alike, and run again"
+OTHER_TYPE = "set models.translation.dtype to bfloat16, in which both round alike, and run again"
 
 OTHER_MODEL = (
-    "the rows are not at fault: vLLM or Transformers implements the model wrongly. Take another "
+    "the rows are not at fault: vLLM or Transformers implements the model wrongly. Use another "
     "model, or find out which of the two is wrong"
 )
 
 MAX_FP32 = 1e-4
-"""Largest difference that a row may have in float32."""
+"""Largest permitted difference of a row in float32."""
 
 MEAN_BF16 = 4e-4
 """Largest mean difference in bfloat16 on a trained model, as in the paper."""
 
 MAX_LOGPROB = 1e-2
-"""Largest difference that log-probabilities of the same tokens may have in float32. Where it is
-larger, vLLM and Transformers compute different models, and rows cannot be compared (measured: 2e-4
-for models that are the same, 0.2 for Cohere2, whose window is a position wider in vLLM, and 14 for
-OLMoE, which vLLM does not clip)."""
+"""Largest permitted difference of log-probabilities of the same tokens in float32. Above it, vLLM
+and Transformers compute different functions, and rows cannot be compared (measured: 2e-4 for equal
+models, 0.2 for Cohere2, whose window is one position wider in vLLM, and 14 for OLMoE, which vLLM
+does not clip)."""
 
 MAX_XIELU = 1e-2
 """Largest difference that vLLM's xIELU explains in float32 (measured: 6e-4 on Apertus)."""
@@ -55,10 +55,10 @@ class Case:
 
 
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
-    """Compare rows out of vLLM with those of Transformers' eager attention on the same ids.
+    """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
 
     In float32 they are equal up to rounding. In other types the mean difference stays below the
-    paper's bound, or below the rounding noise of Transformers itself where that is more.
+    paper's bound, or below the rounding noise of Transformers itself if that is larger.
     """
     name = "rows against Transformers"
     loads = 1 if dtype == "float32" else 2
@@ -99,8 +99,8 @@ def logprob_gap(
 ) -> tuple[float, float]:
     """Compare log-probabilities of sampled tokens with those of Transformers in the same type.
 
-    Returns the largest difference and its bound: outside float32 four times the rounding noise of
-    Transformers itself, where that is more.
+    Returns the largest difference and its bound: outside float32 at least four times the rounding
+    noise of Transformers itself.
     """
     answers = [(case.prompt, drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
     known = [np.array([next(iter(found.values())) for _, best in answers for found in best])]
@@ -144,7 +144,7 @@ class Gap:
     same_peak: int = 0
 
     def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
-        """Count in the rows of one answer."""
+        """Add the rows of one answer."""
         gap = np.abs(ours.source - theirs.source, dtype=np.float64)
         if not gap.size:
             return
@@ -152,7 +152,7 @@ class Gap:
         weights = self.weights + gap.size
         self.mean = float((self.mean * self.weights + gap.sum()) / weights)
         self.weights = weights
-        # np.maximum, unlike max, hands on what is not a number.
+        # np.maximum, unlike max, propagates NaN.
         self.largest = float(np.maximum(self.largest, gap.max()))
         self.mass = float(np.maximum(self.mass, np.abs(masses).max()))
         visible = theirs.source.sum(-1) > 0  # a span that left the window has no peak
@@ -163,7 +163,7 @@ class Gap:
     def missed_exactness(self) -> list[str]:
         """Name the bounds of float32 that are exceeded."""
         problems = []
-        # Written so that what is not a number fails.
+        # Written so that NaN fails.
         if not self.largest <= MAX_FP32:
             problems.append(f"max |dA| {self.largest:.1e} > {MAX_FP32:.0e}")
         if not self.mass <= MAX_FP32:
@@ -178,11 +178,11 @@ class Gap:
 
 
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
-    """Say that vLLM and Transformers compute different models, whose rows cannot be compared.
+    """Report that vLLM and Transformers compute different functions, so rows are not comparable.
 
-    That is where log-probabilities of the same tokens differ by more than rounding explains.
+    The sign is a difference of log-probabilities of the same tokens that exceeds rounding.
     """
-    if gap <= bar:  # what is not a number fails
+    if gap <= bar:  # NaN fails
         return []
     return [
         f"vLLM and Transformers compute different models: log-probabilities of the same tokens "
@@ -191,16 +191,16 @@ def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
 
 
 def bfloat16_constants(path: str, largest: float) -> list[str]:
-    """Say whose ``largest`` difference of rows is where vLLM rounds constants of the checkpoint."""
+    """Report a ``largest`` difference that is due to constants which vLLM rounds."""
     text = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
     if getattr(text, "hidden_act", None) != "xielu" or not largest <= MAX_XIELU:
         return []
     return [
         "vLLM keeps the constants of this model's activation (xIELU) in bfloat16, Transformers in "
-        "float32: the difference is the activation's, and capture is not at fault"
+        "float32: this explains the difference, and capture is not at fault"
     ]
 
 
 def missed(what: str, same: int, total: int) -> list[str]:
-    """Say how many are the same, where not all are."""
+    """Report how many are the same, unless all are."""
     return [f"{what}: {same} of {total} the same"] if same < total else []

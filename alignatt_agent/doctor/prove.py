@@ -1,16 +1,17 @@
-"""Prove faster modes of the translation engine on this machine, so that engines start in them.
+"""Verify faster modes of the translation engine on this machine, so that engines use them.
 
-CUDA graphs (piecewise, full) and FlashAttention, on a CPU compilation, answer the same prompts as
-the eager mode, alone and all at once. Token ids, log-probabilities and attention rows are compared,
-those of the eager mode with Transformers where main memory allows. The verdict is kept in the
-user's cache folder for this card, driver, checkpoint, these builds and heads. An engine with
-`enforce_eager: auto`, the default of the translation model on a GPU, starts in the fastest mode.
+The modes (CUDA graphs, piecewise and full, and FlashAttention; on a CPU, compilation) answer the
+same prompts as the eager mode, alone and all at once. Token ids, log-probabilities and attention
+rows are compared; those of the eager mode also with Transformers, if main memory allows. The
+verdict is stored in the user's cache folder for this card, driver, checkpoint, builds and heads.
+An engine with `enforce_eager: auto`, the default of the translation model on a GPU, starts in the
+fastest verified mode.
 
 Examples:
   once on a new machine, and again after an update:
     alignatt prove default-low
 
-exit status: 0 there is a verdict; 1 not even the eager mode is right; 2 nothing was started
+exit status: 0 there is a verdict; 1 the eager mode itself is wrong; 2 nothing was started
 """
 
 import argparse
@@ -37,8 +38,8 @@ from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, EngineError
 
 MAX_TIE = 0.25
-"""Largest difference of log-probabilities outside float32, and of two tokens that may change
-places: bfloat16 steps by 0.125 where logits are larger than 16."""
+"""Largest difference of log-probabilities outside float32, and of two tokens whose order may
+change: bfloat16 has steps of 0.125 for logits above 16."""
 
 MAX_ROW = 0.05
 """Largest difference of an attention weight outside float32, or four times the eager noise."""
@@ -59,7 +60,7 @@ class Observed:
 
 
 def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
-    """Start one mode after the other, compare, with Transformers if asked; keep the verdict."""
+    """Start and compare each mode, with Transformers if asked; store the verdict."""
     model, heads = resolved.checkpoints.translation, resolved.heads
     transcribes = resolved.checkpoints.asr_is_translation
     eager: Observed | None = None
@@ -94,7 +95,7 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
         if eager is None:
             yield Check(name, "FAIL", said, REPORT_ROWS)
             return
-        fix = "none is needed: no engine starts in this mode"
+        fix = "none needed: engines do not use this mode"
         yield Check.judged(name, not problems, said, fix, "warn")
     about = proof.subject(model, heads)
     path = proof.write(about, modes)
@@ -102,7 +103,7 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
 
 
 def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed:
-    """Ask an engine all cases, for drafts of up to ``tokens``."""
+    """Draft every case, up to ``tokens`` each."""
     answers: list[Draft] = []
     for count in (1, len(asked)):
         with ThreadPoolExecutor(count) as threads:
@@ -118,7 +119,7 @@ def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed
 
 
 def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
-    """Name what is wrong with a mode; outside float32 (``exact``) near ties may change places."""
+    """Name the faults of a mode; outside float32 (``exact``) near-ties may go either way."""
     gap, moved, logs, count = Gap(), 0, 0.0, len(eager.best)
     for place, ours in enumerate(other.drafts):
         theirs, best = eager.drafts[place % count], eager.best[place % count]
@@ -134,7 +135,7 @@ def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
             gaps = [abs(one[token] - another[token]) for token in one.keys() & another.keys()]
             logs = float(np.maximum(logs, max(gaps, default=np.inf)))
             if next(iter(one)) != next(iter(another)):
-                break  # what follows has another beginning
+                break  # later positions have another context
     if exact:
         problems, bound = gap.missed_exactness(), MAX_LOGPROB
     else:
@@ -144,7 +145,7 @@ def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
     if not gap.rows:
         problems.append("no row was compared")
     if moved:
-        problems.append(f"{moved} of {len(other.drafts)} drafts are others")
+        problems.append(f"{moved} of {len(other.drafts)} drafts differ")
     if not logs <= bound:
         problems.append(f"log-probabilities differ by {logs:.1e} > {bound:.0e}")
     return problems

@@ -1,4 +1,4 @@
-"""How many speakers a machine holds: streams at once, their audio delivered by the clock."""
+"""Measure how many speakers a machine can serve: concurrent streams with real-time audio."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,11 +32,11 @@ Excerpt = tuple[FloatArray, str]
 
 @dataclass
 class Emitted:
-    """What a stream emitted.
+    """Output of a stream.
 
     Attributes:
-        units: of each chunk; of the end of the stream last.
-        lags: seconds from the end of each chunk's audio to its emission; none unless paced.
+        units: those of each chunk, and last those of the end of the stream.
+        lags: seconds from the end of each chunk's audio to its emission; empty unless paced.
     """
 
     units: list[tuple[str, ...]] = field(default_factory=list)
@@ -50,7 +50,7 @@ def examine(
     targets: Sequence[str],
     counts: Sequence[int],
 ) -> Iterator[Check]:
-    """Translate excerpts of a dev set in so many streams at once; checks come as they are made."""
+    """Translate excerpts of a dev set in ``counts`` concurrent streams; yield a check for each."""
     listed, found = excerpts(devset, targets, max(counts), SECONDS), []
     with closing(runtime):
         engines = runtime.load(resolved)
@@ -60,15 +60,15 @@ def examine(
     most = knee(found)
     chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms are done before the next arrives"
     fix = "raise chunk_ms, or run on a faster device"
-    yield Check.judged("speakers", most > 0, f"this machine holds {most}: {chunk}", fix, "warn")
+    yield Check.judged("speakers", most > 0, f"this machine serves {most}: {chunk}", fix, "warn")
 
 
 def _check(row: Mapping[str, Any]) -> Check:
     count = row["streams"]
     name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s, 95 % {row['lag_p95_s']:.2f} s"
-    found = f"{row['identical']} of {count} emit what each emits alone; {lag}"
+    found = f"{row['identical']} of {count} have the same output as alone; {lag}"
     if row["identical"] < count or not row["units"]:
-        fix = "do not run so many streams: one changes another. Report the output of this command"
+        fix = "run fewer streams: they change each other. Report the output of this command"
         return Check(name, "FAIL", found, fix)
     return Check(name, "ok" if row["kept_up"] else "warn", found)
 
@@ -88,7 +88,7 @@ def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -
 def together(
     resolved: Resolved, engines: Engines, listed: Sequence[Excerpt], counts: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """Translate excerpts one by one, and then as many at once as each count says.
+    """Translate excerpts one by one, and then each count of them at once.
 
     Yields for each count, at most the number of excerpts, the figures of ``at_once``.
     """
@@ -103,10 +103,10 @@ def at_once(
     listed: Sequence[Excerpt],
     alone: Sequence[Emitted] = (),
 ) -> dict[str, Any]:
-    """Translate each excerpt on its engines, by the clock, as if speakers began one by one.
+    """Translate each excerpt on its engines, in real time, with staggered starts.
 
-    Returns how many streams emitted the same as ``alone``, audio translated per second, the lag of
-    emissions, and whether all streams kept up.
+    Returns the number of streams with the same output as ``alone``, audio translated per second,
+    the lag of emissions, and whether all streams kept up.
     """
     count, chunk_s, begin = len(listed), resolved.config.chunk_ms / 1000, time.perf_counter()
     starts = [begin + chunk_s * place / count for place in range(count)]
@@ -136,7 +136,7 @@ def crowd_figures(
     lags = [lag for stream in crowd for lag in stream.lags]
     if lags:
         p50, p95 = (float(value) for value in np.percentile(lags, [50, 95]))
-        # What is done before the next chunk arrives leaves nothing to catch up with.
+        # A chunk that is done before the next one arrives leaves no backlog.
         found |= {"lag_p50_s": round(p50, 3), "lag_p95_s": round(p95, 3), "kept_up": p95 <= chunk_s}
     return found
 
@@ -155,7 +155,7 @@ def speak(
     start: float | None = None,
     context: str = "",
 ) -> Emitted:
-    """Translate an excerpt whose speech began at ``start``; ``None`` delivers it all at once."""
+    """Translate an excerpt in real time from ``start`` on; ``None`` delivers it all at once."""
     audio, target = excerpt
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)], context)

@@ -52,7 +52,7 @@ class AgentChoice:
         return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
-        """Describe all that the scores of a run depend on, and how its latency is measured."""
+        """Return everything that the scores of a run depend on, and how latency is measured."""
         signature: dict[str, Any] = {
             "agent": f"{self.cls.__module__}.{self.cls.__qualname__}",
             "config": self.name,
@@ -97,7 +97,7 @@ def choose_agent(
     """Find an entry point, a dotted class or a YAML of Simulstream; resolve its configuration."""
     if agent.endswith((".yaml", ".yml")):
         if config is not None:
-            raise ConfigError(f"--agent {agent} is a configuration already; leave out --config")
+            raise ConfigError(f"--agent {agent} is already a configuration; omit --config")
         config, dotted = agent, str(read_yaml(agent).get("type", ""))
         if not dotted:
             raise ConfigError(f"{agent} has no key 'type' with the dotted path of the agent class")
@@ -122,7 +122,7 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration; one without ``speech.context`` gets the folder of the dev set's."""
+    """Load a configuration; without ``speech.context`` it gets the dev set's folder of contexts."""
     loaded = load_config(config, overrides)
     if loaded.speech.context is None and contexts is not None and contexts.is_dir():
         return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})

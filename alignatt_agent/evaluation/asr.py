@@ -1,7 +1,7 @@
 """Diagnose the speech side of a run: word error rate, latency, reliability of the live tail.
 
 Reports the reference error of the live tail by distance to the end of the audio, and the hold-back
-that it suggests. Reads what a run recorded; no model is loaded.
+that this suggests. Reads the records of a run; no model is loaded.
 
 Example:
   alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
@@ -149,8 +149,8 @@ def table(report: dict[str, Any]) -> str:
         "",
         "too few words to suggest a hold-back"
         if found is None
-        else f"suggested hold-back: {found} ms (speech.hold_back_ms); older words have the "
-        f"same error rate",
+        else f"suggested hold-back: {found} ms (speech.hold_back_ms); words before it have a "
+        f"stable error rate",
     ]
     return "\n".join(lines)
 

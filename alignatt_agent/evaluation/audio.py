@@ -1,6 +1,6 @@
-"""Any recording as the whole 16 kHz mono 16-bit WAV file that Simulstream chunks correctly.
+"""Convert recordings to 16 kHz mono 16-bit WAV, which Simulstream chunks correctly.
 
-Whole files: resampling chunk by chunk would put a seam into every chunk.
+Whole files are converted: resampling chunk by chunk would distort every chunk border.
 """
 
 import json
@@ -14,7 +14,7 @@ from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
-    """Convert ``path`` into ``folder``, unless it is there; return the WAV and what was changed."""
+    """Convert ``path`` into ``folder``, unless done before; return the WAV and a note."""
     folder.mkdir(parents=True, exist_ok=True)
     wav, record = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
     stat = path.stat()
@@ -37,7 +37,7 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
 
 
 def _decode(path: Path, wav: Path) -> str:
-    """Write ``path`` as WAV and return what it was."""
+    """Write ``path`` as WAV and return its former format."""
     with (
         Recording(path) as recording,
         soundfile.SoundFile(wav, "w", SAMPLE_RATE, 1, "PCM_16", format="WAV") as output,

@@ -10,10 +10,10 @@ from typing import Any
 
 
 class ResultCache:
-    """Results under the hash of everything that they depend on; each is written at once.
+    """Results under the hash of everything that they depend on; each is written immediately.
 
-    The file at ``path`` is of this machine's own results. They are pickled: do not open a file that
-    somebody else gave you. Without a path they are gone when the process ends.
+    Results are pickled: do not open a file from somebody else. Without a ``path`` they are lost
+    when the process ends.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -31,7 +31,7 @@ class ResultCache:
         self.close()
 
     def get(self, key: bytes) -> Any:
-        """Return what is stored under ``key``; ``None`` when nothing is."""
+        """Return the result under ``key``, or ``None``."""
         query = "SELECT value FROM results WHERE key=?"
         found = self._base.execute(query, (key,)).fetchone()
         return pickle.loads(found[0]) if found else None

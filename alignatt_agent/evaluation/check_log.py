@@ -1,7 +1,7 @@
-"""Rules for logs, one list for scoring and for submissions.
+"""Rules for logs, shared by scoring and submissions.
 
-The official scorer joins all it finds: an appended rerun, a missing talk or an interrupted stream
-would only lower the score. A submission claims more: the unaltered log of one run, append-only, in
+The official scorer accepts any log: an appended rerun, a missing talk or an interrupted stream
+only lowers the score. A submission claims more: the unaltered log of one run, append-only, in
 whole chunks and whole units.
 """
 
@@ -15,7 +15,7 @@ from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDIES, kind_of_pieces
 
 SHOWN = 3
-"""How many lines a message names."""
+"""Number of lines that a message names."""
 
 _RERUN = (
     "Simulstream appends to an existing log: delete it and run again (simulstream-eval starts a "
@@ -48,7 +48,7 @@ def check_log(
 
     ``talks`` are the seconds that must be processed of every recording, by stem: exactly with
     ``chunk_ms``, at least without it. ``chunk_ms`` is the audio per chunk of a submission, whose
-    further claims are checked; without it only what would be scored wrongly is found. ``joined``
+    further claims are checked; without it only faults that change scores are found. ``joined``
     are the kinds of pieces that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
@@ -72,7 +72,7 @@ def check_log(
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
     """Refuse a log that would be scored wrongly; arguments are those of ``check_log``.
 
-    Talks without output, which are scored but hardly intended, are returned as warnings.
+    Returns warnings about talks without output, which are scored but hardly intended.
     """
     expected = {
         talk.name: max(span.offset_s for span in devset.segments if span.talk == talk.name)
@@ -131,7 +131,7 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Fin
         )
         yield Finding("missing-talk", where, message, "stream the whole dev set in one run")
     if unknown:
-        message = f"talks that the segmentation does not have: {', '.join(unknown)}"
+        message = f"talks that are not in the segmentation: {', '.join(unknown)}"
         yield Finding("unknown-talk", where, message, "stream only this dev set")
 
 
@@ -152,7 +152,7 @@ def _instance(instance: Mapping[str, list[float]], place: str, unit: str) -> Ite
     count = len(text) if unit == "char" else len(str(text).split())
     fix = "write one delay per unit, in milliseconds"
     if "delays" not in instance:
-        yield Finding("delays", place, "no delays, so that latency cannot be measured", fix)
+        yield Finding("delays", place, "no delays: latency cannot be measured", fix)
     for key in ("delays", "elapsed"):
         if key in instance and len(instance[key]) != count:
             message = f"{len(instance[key])} {key} for {count} units ({unit}s of the prediction)"

@@ -5,33 +5,33 @@ Examples:
     simulstream-eval --config micro-low --target de it zh \
         --devset micro_models/devset --output outputs/dev-low
 
-  the same with the gate switched off, to see what the policy is worth:
+  the same without the gate, for comparison:
     simulstream-eval --config micro-low --set policy.name=none --target de \
         --devset micro_models/devset --output outputs/no-gate
 
-  both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; an interrupted call
-  goes on where it was when it is repeated with --resume:
+  both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; the same command
+  resumes an interrupted call:
     simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \
         --devset DIR --output OUT --resume
 
-  what a listener would experience: the audio comes by the clock (takes as long as the talks):
+  the latency that a listener experiences: audio in real time (takes as long as the talks):
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
-  on a cluster, a talk and target per worker; a lost node costs its unfinished talks, and
-  --resume goes on after the last finished talk:
+  on a cluster, one talk and target per worker; talks of a lost node are repeated, and --resume
+  continues after the last finished talk:
     simulstream-eval --config iwslt26-low --target de it zh --ray 10.0.0.1:6379 \
         --devset DIR --output OUT --resume
 
-  with the off-line rows of the same models below the streamed ones:
+  with the off-line scores of the same models in the same table:
     alignatt offline --config micro-low --target de --devset DIR --output OFFLINE
     simulstream-eval --config micro-low --target de --devset DIR --output OUT --offline OFFLINE
 
-  score a log that is already there, ours or another system's (Simulstream or OmniSTEval JSONL):
+  score an existing log, ours or another system's (Simulstream or OmniSTEval JSONL):
     simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
-  the same where its units are pieces of words; spm.yaml says what joins them, for SentencePiece
+  the same if its units are pieces of words; spm.yaml names what joins them, for SentencePiece
   "detokenizer_type: simuleval" and "latency_unit: spm", for any other tokenizer
-  "detokenizer_type: hf" and "hf_model_name: FOLDER" of it:
+  "detokenizer_type: hf" and "hf_model_name: FOLDER":
     simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \
         --output OUT
 
@@ -39,21 +39,21 @@ a dev set is
     DIR/audio-segments.yaml   list of {wav, offset, duration}, seconds, grouped by recording
     DIR/ref/TARGET.txt        one reference per segment
     DIR/ref/SOURCE.txt        the transcript, for word error rate and COMET; optional
-    DIR/wav/*                 one unsegmented talk each (or in DIR/audio, or in DIR). What is not
-                              16 kHz mono 16-bit WAV (other rates, stereo, MP3, MP4, FLAC, ...) is
+    DIR/wav/*                 one unsegmented talk each (or in DIR/audio, or in DIR). Files other
+                              than 16 kHz mono 16-bit WAV (stereo, MP3, MP4, FLAC, ...) are
                               converted into OUT/audio
     DIR/contexts/TALK.txt     names and terms of a talk, for the recognizer; optional
 
 a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/ (OUT/CONFIG/TARGET/)
-    agent.yaml      the resolved configuration; works with simulstream_inference as it is
+    agent.yaml      the resolved configuration; simulstream_inference takes it unchanged
     metrics.jsonl   Simulstream's log, fresh in every run
-    steps.jsonl     what happened in each chunk: transcript, stage times, decisions
-    scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf, what else was measured (paced
-                    lag, StreamLAAL, word error rate, stage times, regime, COMET) and a signature
+    steps.jsonl     the trace of each chunk: transcript, stage times, decisions
+    scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf, further measures (paced lag,
+                    StreamLAAL, word error rate, stage times, regime, COMET) and a signature
     scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   written by OmniSTEval
 
-the paced column is LongYAAL by the clock: a chunk is done when it has arrived, the chunks before it
-are done, and it is computed. Without --paced it is simulated from the measured compute times.
+the paced column is LongYAAL in real time, backlog included: a chunk is computed once it has arrived
+and all earlier chunks are done. Without --paced it is simulated from the measured compute times.
 
 exit status: 0 scored; 1 the run or the scoring failed; 2 nothing was started
 """
@@ -91,33 +91,33 @@ def build_parser() -> argparse.ArgumentParser:
         output={"required": True},
     )
     text = (
-        "leave targets that were finished with an equal signature as they are; interrupted ones "
-        "start again from fresh logs"
+        "skip targets that were finished with an equal signature; interrupted ones start again "
+        "with fresh logs"
     )
     add("--resume", action="store_true", help=text)
-    add("--paced", action="store_true", help="deliver the audio by the clock, see below")
+    add("--paced", action="store_true", help="deliver the audio in real time, see below")
     text = "score N runs at a time, after streaming; default %(default)s"
     add("--jobs", type=int, default=1, metavar="N", help=text)
     text = (
-        f"score with COMET, too: {', '.join(MODELS)}, an id on the hub, or a checkpoint; needs "
+        f"also score with COMET: {', '.join(MODELS)}, an id on the hub, or a checkpoint; needs "
         "`make setup-comet`"
     )
     add("--comet", metavar="MODEL", help=text)
     text = "interpreter with COMET; default %(default)s"
     add("--comet-python", type=Path, default=PYTHON, metavar="FILE", help=text)
-    text = "show the rows of this output of alignatt offline (same models, same dev set), too"
+    text = "also show the scores in this output of alignatt offline (same models, same dev set)"
     add("--offline", type=Path, metavar="DIR", help=text)
     text = "score this log instead of running an agent"
     add("--score-only", type=Path, metavar="LOG", help=text)
     text = (
         "with --score-only: YAML with detokenizer_type and latency_unit of a Simulstream log; "
-        "default: agent.yaml beside it"
+        "default: agent.yaml next to it"
     )
     add("--log-config", type=Path, metavar="YAML", help=text)
-    text = "with --score-only: elapsed times of the log add up over a talk, as SimulEval's do"
+    text = "with --score-only: elapsed times accumulate over a talk, as in SimulEval's logs"
     add("--fix-simuleval-ca", action="store_true", help=text)
     add_options(parser, "stream")
-    text = "sets of engines; default: as many as the cluster has room for"
+    text = "sets of engines; default: as many as fit on the cluster"
     add("--ray-workers", type=int, metavar="N", help=text)
     text = "check everything and print the equivalent commands, load no model"
     add("--dry-run", action="store_true", help=text)

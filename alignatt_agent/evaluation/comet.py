@@ -1,7 +1,7 @@
 """COMET and XCOMET, in an environment of their own.
 
-``unbabel-comet`` needs transformers below 5 and numpy below 2, which the engines do not run with:
-``make setup-comet`` creates ``.venv-comet``, whose interpreter scores in a process of its own.
+``unbabel-comet`` needs transformers below 5 and numpy below 2, with which the engines do not run:
+``make setup-comet`` creates ``.venv-comet``, whose interpreter scores in a separate process.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NO_MODEL = 3
 
 
 class CometError(AlignAttError, RuntimeError):
-    """COMET cannot score; the message says what is missing."""
+    """COMET cannot score; the message names the cause."""
 
 
 def check_python(python: Path) -> None:
-    """Refuse an interpreter with COMET that is not there."""
+    """Refuse a missing interpreter."""
     if not python.is_file():
         raise CometError(
             f"{python} does not exist; `make setup-comet` creates .venv-comet; for another "

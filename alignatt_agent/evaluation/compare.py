@@ -35,6 +35,9 @@ from alignatt_agent.evaluation.run_files import RunFiles, write_json
 from alignatt_agent.evaluation.score import Result, ScoringError, bleu_tokenizer, read_result
 from alignatt_agent.evaluation.statistics import interval
 
+SAMPLES = 1000
+"""Resamples."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -49,7 +52,7 @@ class Difference:
     high: float | None = None
 
 
-def compare(a: Path, b: Path, samples: int = 1000) -> list[Difference]:
+def compare(a: Path, b: Path, samples: int = SAMPLES) -> list[Difference]:
     """Compare two scored runs of a target, ``a`` the baseline."""
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
@@ -111,7 +114,7 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
     picks = rng.integers(0, len(a), (samples, len(a)))
     drawn = np.array([np.nanmean(b[pick]) - np.nanmean(a[pick]) for pick in picks])
     difference = float(np.nanmean(b) - np.nanmean(a))
-    # As in sacreBLEU: how often the centered resamples reach the difference, plus one.
+    # As in sacreBLEU: the number of centered resamples that reach the difference, plus one.
     extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
     p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
     one, two, found = float(np.nanmean(a)), float(np.nanmean(b)), interval(difference, drawn)
@@ -152,7 +155,6 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
     add("b", type=Path, metavar="B", help="run to compare with it")
-    add("--samples", type=int, default=1000, help="resamples; default %(default)s")
     add("--json", type=Path, metavar="FILE", help="also write the differences as JSON")
     return parser
 
@@ -160,14 +162,12 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
     arguments = build_parser().parse_args(argv)
-    found = {
-        name: compare(a, b, arguments.samples)
-        for name, a, b in common_targets(arguments.a, arguments.b)
-    }
+    targets = common_targets(arguments.a, arguments.b)
+    found = {name: compare(a, b) for name, a, b in targets}
     print(f"A: {arguments.a}\nB: {arguments.b}")
     for name, differences in found.items():
         print(f"\n{table(name, differences)}")
-    print(f"\npaired bootstrap over segments, {arguments.samples} resamples; * p < 0.05")
+    print(f"\npaired bootstrap over segments, {SAMPLES} resamples; * p < 0.05")
     if arguments.json:
         content = {name: [asdict(item) for item in items] for name, items in found.items()}
         write_json(arguments.json, content)

@@ -1,8 +1,8 @@
 """Run the official scorers with units joined by the tokenizer of any local checkpoint.
 
-Simulstream loads the tokenizer of a processor, which text models do not have, and would download
-it. ``python -m alignatt_agent.evaluation.detokenizer omnisteval|latency ...`` is OmniSTEval's or
-Simulstream's own command with that one change.
+Simulstream would download a processor and load its tokenizer; text models have no processor.
+``python -m alignatt_agent.evaluation.detokenizer omnisteval|latency ...`` is OmniSTEval's or
+Simulstream's own command with another tokenizer.
 """
 
 import sys

@@ -21,12 +21,12 @@ from alignatt_agent.types.audio import AudioError
 SEGMENTATION = "audio-segments.yaml"
 FOLDERS = ("wav", "audio")
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
-"""Kinds of files that are looked for under the name of a recording."""
+"""Suffixes that are tried for the name of a recording."""
 _TOLERANCE_S = 0.5
 
 
 class DevSetError(AlignAttError, ValueError):
-    """A dev set cannot be evaluated; the message lists every problem that was found."""
+    """A dev set cannot be evaluated; the message lists every problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class DevSet:
     """A checked dev set, in the order of its segmentation.
 
     ``references`` are files by target code, ``transcript`` is that of the spoken language;
-    ``notes`` tell the user what was changed or looks odd.
+    ``notes`` tell the user about corrections and oddities.
     """
 
     segmentation: Path
@@ -82,7 +82,7 @@ class DevSet:
         return sum(talk.seconds for talk in self.talks)
 
     def digest(self, target: str) -> str:
-        """Name what a score is computed on: size, and a hash of segmentation and references."""
+        """Return the size, and a hash of segmentation and references."""
         digest = hashlib.sha256()
         for path in (self.segmentation, self.references[target]):
             digest.update(path.read_bytes())
@@ -107,7 +107,7 @@ def load_devset(
 ) -> DevSet:
     """Find and check the files of a dev set; all problems are in one ``DevSetError``.
 
-    What Simulstream or the scorers read wrong is converted into the folder ``work``, or refused
+    Files that Simulstream or the scorers misread are converted into the folder ``work``, or refused
     without it; re-scoring a log needs no ``audio``.
     """
     segmentation = root / SEGMENTATION
@@ -156,14 +156,14 @@ def load_devset(
 
 
 def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
-    """Return a dev set with copies of files that scorers read wrong; without a folder refuse it."""
+    """Return a dev set with copies of files that scorers misread; without a folder refuse it."""
     paths = [path for path in found.references.values() if path.read_bytes()[:3] == BOM_UTF8]
     if [Path(name).stem for name in names] != [talk.name for talk in found.talks]:
         paths.append(found.segmentation)
     if not (paths and found.references):
         return found
     said = ", ".join(str(path) for path in paths)
-    said += ": scorers misread a byte order mark, and names that are not those of files"
+    said += ": scorers misread a byte order mark, and names other than those of the files"
     if work is None:
         raise DevSetError(f"{said}; correct them")
     (folder := work / "devset").mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
         found,
         segmentation=folder / SEGMENTATION,
         references={code: folder / path.name for code, path in found.references.items()},
-        notes=(*found.notes, f"{said}; they read corrected copies in {folder}"),
+        notes=(*found.notes, f"{said}; they get corrected copies in {folder}"),
     )
 
 
@@ -292,13 +292,13 @@ def _check_references(
                 f"they must agree line by line"
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
-            notes.append(f"{path.name}: {quoted} lines are quoted as in a CSV file; so they score")
+            notes.append(f"{path.name}: {quoted} lines are scored with their quotes, as in a CSV")
         empty = [number for number, line in enumerate(lines, 1) if not line]
         spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
         if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):
             yield (
                 f"{path}: every line of {bare} is empty, and OmniSTEval needs a word of each "
-                f"talk: write references, or leave the talk out here and in {SEGMENTATION}"
+                f"talk: write references, or remove the talk here and from {SEGMENTATION}"
             )
         elif empty:
             notes.append(f"{path.name}: {len(empty)} empty references (first in line {empty[0]})")

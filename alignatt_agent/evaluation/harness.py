@@ -56,7 +56,7 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
 
 
 class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is untyped
-    """Takes audio when it would have arrived in real time."""
+    """Takes audio when it would arrive in real time."""
 
     def process_metadata(self, metadata: dict[str, Any]) -> None:
         super().process_metadata(metadata)
@@ -72,7 +72,7 @@ class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is 
 @contextmanager
 def _logged(watcher: _LogWatcher) -> Iterator[None]:
     """Make the harness write its log, and watch it."""
-    # Left alone the logger inherits the root's level, and at WARNING the log stays empty.
+    # Without a level the logger inherits the root's; at WARNING the log stays empty.
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
     METRICS_LOGGER.addFilter(watcher)
@@ -120,7 +120,7 @@ class _LogWatcher(logging.Filter):
             self._recorder.talk = talk
         self._talk, self._started = talk, time.monotonic()
         self._computed = 0.0
-        self._free = 0.0  # when the latest chunk would be done, by the clock: earlier ones first
+        self._free = 0.0  # when the latest chunk would be done in real time, after earlier ones
         self._bar = tqdm(
             total=self._lengths.get(talk, 0.0),
             desc=f"{self._label} {talk}",

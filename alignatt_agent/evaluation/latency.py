@@ -1,4 +1,4 @@
-"""Latency: of segments and single units, by the clock, and the regimes of the shared task.
+"""Latency of segments and units, in real time too, and the regimes of the shared task.
 
 Latency by the clock includes the backlog, as a viewer experiences it: audio arrives in real time; a
 chunk is processed when it has arrived and all earlier chunks are done. Simulstream's
@@ -38,7 +38,7 @@ def read_instances(path: Path, unit: str, segments: int | None = None) -> list[I
 
 
 def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
-    """Return LongYAAL of one segment; ``None`` where OmniSTEval skips the segment."""
+    """Return LongYAAL of one segment; ``None`` if OmniSTEval skips the segment."""
     if not (instance.emission_ca if aware else instance.emission_cu):
         return None
     value: float | None = YAALScorer(aware, is_longform=True).compute(instance)
@@ -103,10 +103,10 @@ def paced_latency(
 ) -> dict[str, float]:
     """Measure the lag of every emitted unit by the clock.
 
-    The lag of a unit is the time from its ideal time to its emission. ``times`` says when each
-    chunk of a talk was done; simulated by default. ``longyaal_ms`` averages as LongYAAL CU does,
-    over the units that it counts; ``backlog_s`` is the longest wait of a chunk for earlier ones;
-    ``growth_ms_per_min`` is the growth of the lag per minute of speech.
+    The lag of a unit is the time from its ideal time to its emission. ``times`` are the times when
+    the chunks of each talk were done; simulated by default. ``longyaal_ms`` averages as LongYAAL CU
+    does, over the units that it counts; ``backlog_s`` is the longest wait of a chunk for earlier
+    ones; ``growth_ms_per_min`` is the growth of the lag per minute of speech.
     """
     if not units:
         raise ValueError("no unit was emitted")

@@ -98,8 +98,8 @@ class TalkLog:
 class Log:
     """A log with its malformed lines, which ``check_log`` reports.
 
-    ``loadings`` are the lines that report the loading of models, one for each run. ``cumulative``
-    says that elapsed times of JSONL add up over a talk, as SimulEval's do.
+    ``loadings`` are the lines that report the loading of models, one for each run. Elapsed times of
+    a ``cumulative`` JSONL log add up over a talk, as SimulEval's do.
     """
 
     path: Path

@@ -2,17 +2,17 @@ r"""Run the cascade off-line on a dev set: the quality ceiling of its models.
 
 Whole recordings are transcribed, in long pieces that end in pauses; then whole sentences are
 translated, without a gate. The output is scored on the same segments as a streamed one: the
-difference is the price of simultaneity.
+difference is the cost of simultaneity.
 
 Examples:
   alignatt offline --config micro-low --target de it zh --devset micro_models/devset \
       --output outputs/offline
 
-  as the paper: every recording is transcribed at once (Qwen3-ASR takes up to 20 minutes)
+  as in the paper: every recording is transcribed at once (Qwen3-ASR takes up to 20 minutes)
   alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \
       --piece-s 1200 --set models.asr.engine.max_model_len=32768
 
-  rows of both in one table: simulstream-eval ... --offline outputs/offline
+  both scores in one table: simulstream-eval ... --offline outputs/offline
 
 OUT/transcript.txt holds one recording per line, OUT/TARGET/hypothesis.txt its translation,
 OUT/TARGET/offline.json the scores with a signature.
@@ -118,12 +118,12 @@ def build_parser() -> argparse.ArgumentParser:
     needed = {"required": True}
     shared_options(parser, "set", config=needed, target=needed, devset=needed, output=needed)
     text = (
-        "longest piece of audio that the recognizer takes, in seconds; pieces end in pauses; "
-        f"default {PIECE_S:.0f}, with the embedded models, which know single sentences, "
-        f"{MICRO_PIECE_S:.0f}"
+        "longest piece of audio for the recognizer, in seconds; pieces end in pauses; default "
+        f"{PIECE_S:.0f}, or {MICRO_PIECE_S:.0f} with the embedded models, which know single "
+        "sentences"
     )
     add("--piece-s", type=float, metavar="S", help=text)
-    add("--comet", metavar="MODEL", help="score with COMET, as simulstream-eval")
+    add("--comet", metavar="MODEL", help="also score with COMET, as simulstream-eval does")
     text = "interpreter with COMET; default %(default)s"
     add("--comet-python", type=Path, default=PYTHON, metavar="FILE", help=text)
     return parser

@@ -32,16 +32,16 @@ FRAME = SAMPLE_RATE // 100
 """Samples of a frame, 10 ms."""
 
 PAUSE = 40
-"""Frames of silence that make a pause; hesitations inside a sentence are shorter."""
+"""Frames of silence in a pause; hesitations inside a sentence are shorter."""
 
 QUIET_SHARE = 0.3
-"""Where quiet ends between the noise floor (5th percentile) and speech (95th), in dB."""
+"""Upper limit of quiet between the noise floor (5th percentile) and speech (95th), in dB."""
 
 QUIET_DB = 20.0
 """Quiet is at least this far below speech: a recording without any silence has no pause."""
 
 LONGEST_ALIGNED_S = 120.0
-"""The aligner takes no more; the last sentence of longer pieces is not transcribed again."""
+"""Longest audio for the aligner; the last sentence of longer pieces is not transcribed again."""
 
 _SMOOTHED = 3
 _QUIETEST = 30
@@ -70,7 +70,7 @@ class Pieces:
             return self.frames, self.frames
         fitting = bisect_right(self._pauses, last, key=lambda pause: pause[1])
         if fitting and self._pauses[fitting - 1][0] > begin:
-            # The pause belongs to both: without silence after it a full stop is left out.
+            # The pause belongs to both: without silence after it, a full stop is not transcribed.
             pause, end = self._pauses[fitting - 1]
             return end, pause
         half = (begin + last + 1) // 2
@@ -131,10 +131,10 @@ def transcribe(
 
 
 def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
-    """Return the transcript of a piece; where it does not end, that of its two parts."""
+    """Return the transcript of a piece; if it does not end, that of its two parts."""
     text = engines.asr.transcribe(audio, source, context).text
     if text is None and audio.size < SAMPLE_RATE:
-        LOGGER.warning("a part of the audio is left out: its transcript does not end")
+        LOGGER.warning("a part of the audio is skipped: its transcript does not end")
     elif text is None:
         cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
         parts = audio[:cut], audio[cut:]

@@ -1,4 +1,4 @@
-"""What an evaluation runs, checked before a model is loaded."""
+"""Plan an evaluation and check it before a model is loaded."""
 
 import hashlib
 import json
@@ -26,10 +26,10 @@ DEVICES = "devices"
 """Key in the signature of a run whose talks were jobs: the device of each talk."""
 
 ASKED = "asked"
-"""Key in such a signature if workers took other models: what this machine had signed."""
+"""Key in such a signature if workers used other models: the models that this machine signed."""
 
 LATE_S = 2.0
-"""Computation after the end of a recording that is not remarkable."""
+"""Computation after the end of a recording that needs no note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class EvalRun:
     """One target of one configuration, or one log, that passed every check without a model.
 
     ``name`` is the user's name of the configuration or the log, ``source`` and ``target`` are codes
-    of languages, ``signature`` is what the scores depend on.
+    of languages, ``signature`` holds everything that the scores depend on.
     """
 
     name: str
@@ -62,7 +62,7 @@ class EvalRun:
 
     @property
     def commands(self) -> list[str]:
-        """The official commands that do the same without ours."""
+        """The equivalent official commands."""
         log, files = self.log or Log(self.files.metrics), self.files
         given = omnisteval_arguments(
             files, self.devset, self.target, log.format, cumulative=log.cumulative
@@ -93,7 +93,7 @@ class EvalRun:
         return _read(self.files.finished) or self.signature
 
     def signed(self, signature: Any) -> bool:
-        """Whether a signature says the same, wherever its talks were streamed."""
+        """Whether a signature is equal, on whichever devices its talks were streamed."""
         if not isinstance(signature, dict):
             return False
         free = dict.fromkeys([DEVICES, ASKED, *(["device"] if DEVICES in signature else [])])
@@ -152,10 +152,10 @@ def plan_log(
     source: str = "en",
     cumulative: bool = False,
 ) -> EvalRun:
-    """Copy a log, its configuration and what lies beside it into a folder of its own.
+    """Copy a log, its configuration and the files of its run into a folder of its own.
 
     No audio is needed. ``log_config`` has ``detokenizer_type`` of a Simulstream log; default is
-    ``agent.yaml`` beside it, or whole words (single characters for Chinese). Elapsed times of a
+    ``agent.yaml`` next to it, or whole words (single characters for Chinese). Elapsed times of a
     ``cumulative`` log add up, as SimulEval's do.
     """
     code, spoken = language(target).code, language(source).code
@@ -163,7 +163,7 @@ def plan_log(
     checked = load_devset(devset, [code], output, spoken, audio=False)
     files = RunFiles(output / code)
     if log.resolve().parent == files.folder.resolve():
-        raise LogError(f"{log} lies in {files.folder}, which is written to; take another --output")
+        raise LogError(f"{log} is in {files.folder}, the output folder; name another --output")
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
@@ -196,7 +196,7 @@ def plan_log(
 
 
 def _late(log: Log, devset: DevSet) -> str | None:
-    """Return a note about elapsed times beyond the recordings, which SimulEval's add up to."""
+    """Return a note if elapsed times run beyond the recordings, as SimulEval's sums do."""
     ends = {talk.name: talk.seconds for talk in devset.talks}
     late = {
         talk.name: _last_s(talk.instance, "elapsed")
@@ -208,8 +208,8 @@ def _late(log: Log, devset: DevSet) -> str | None:
     if late.get(name, 0.0) <= LATE_S:
         return None
     return (
-        f"{log.path.name}: elapsed of {name} goes on for {late[name]:.0f} s after the recording. "
-        "SimulEval adds up the computation of a whole talk, which LongYAAL CA must not; if this "
+        f"{log.path.name}: elapsed of {name} continues for {late[name]:.0f} s after the recording. "
+        "SimulEval sums the computation of a whole talk, which LongYAAL CA must not count; if this "
         "log is SimulEval's, repeat with --fix-simuleval-ca (OmniSTEval's "
         "--fix_simuleval_emission_ca)"
     )
@@ -221,7 +221,7 @@ def _last_s(instance: Mapping[str, Any], key: str) -> float:
 
 
 def _scorer_settings(config: Path, target: str, log: Log) -> str:
-    """Return the YAML that the scorers join the units of a log by."""
+    """Return the YAML by which the scorers join the units of a log."""
     settings: dict[str, Any] = {**scorer_settings(target)}
     if config.is_file():
         settings = yaml.safe_load(config.read_text(encoding="utf-8"))

@@ -34,7 +34,7 @@ _STYLE = {
 
 
 class FigureError(AlignAttError, RuntimeError):
-    """Figures cannot be drawn; the message says what is missing."""
+    """Figures cannot be drawn; the message names the missing package."""
 
 
 def pyplot() -> Any:

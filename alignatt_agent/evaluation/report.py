@@ -59,7 +59,7 @@ pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 12px; }
 def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
     """Format the scores of all runs and off-line rows for a terminal, with their signatures.
 
-    Columns that no run has are left out.
+    Columns without a value are omitted.
     """
     names, rows = _scores(results, ceilings)
     one = len({result.config for result in results}) == 1
@@ -70,9 +70,9 @@ def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> 
 
 
 def remarks(results: Sequence[Result]) -> list[str]:
-    """Say which figures are missing and why, and which runs are too slow for a live stream.
+    """List missing figures with the reason, and runs that are too slow for a live stream.
 
-    LongYAAL does not show that: even its computation-aware form does not count a backlog.
+    LongYAAL does not show slow runs: even its computation-aware form ignores a backlog.
     """
     return [f"{run.config} {run.target}: {text}" for run in results for text in _remarks(run)]
 

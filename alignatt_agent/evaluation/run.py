@@ -1,4 +1,4 @@
-"""From planned runs to scores, what else is measured, and reports."""
+"""From planned runs to scores, further measures, and reports."""
 
 import json
 import sys
@@ -58,7 +58,7 @@ def evaluate(
     offline: Path | None = None,
     cluster: ClusterOptions | None = None,
 ) -> int:
-    """Stream what has no log yet, score everything, write the reports and print the table."""
+    """Stream runs without a log, score all runs, write the reports and print the table."""
     for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
         print(f"note: {note}", file=sys.stderr)
     ceilings = read_ceilings(offline, [run.signature for run in runs]) if offline else []
@@ -89,7 +89,7 @@ def evaluate(
 
 
 def print_commands(runs: Sequence[EvalRun]) -> None:
-    """Print the official commands that do the same without ours."""
+    """Print the equivalent official commands."""
     print("\nthe same with the official commands:")
     for command in (command for run in runs for command in run.commands):
         print(f"  {command}")
@@ -112,7 +112,7 @@ def score_all(
 
 
 def score_run(run: EvalRun, only_official: bool = False) -> Result:
-    """Score a run, unless it is scored; ``only_official`` leaves out what ``measure`` adds."""
+    """Score a run, unless it is scored; ``only_official`` omits the measures of ``measure``."""
     if run.scored:
         return read_result(run.files.folder)
     log = run.log or parse_log(run.files.metrics)
@@ -158,7 +158,7 @@ def write_reports(
 
 
 def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
-    """Return further sections of ``scores.json``; ``failed`` says why some are missing."""
+    """Return further sections of ``scores.json``; ``failed`` lists why some are missing."""
     regime, margin = regime_of(scores.longyaal_cu_ms)
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
     measured["talks"] = {}
@@ -171,7 +171,7 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
             found = part(run, log)
             json.dumps(found, allow_nan=False)
             measured |= found
-        except Exception as error:  # whatever it is, the official scores are there
+        except Exception as error:  # the official scores are still valid
             reason = (str(error).strip() or type(error).__name__).rpartition("\n")[2]
             measured.setdefault("failed", []).append(f"{name} was not measured: {reason}")
     return measured

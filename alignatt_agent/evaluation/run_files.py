@@ -38,6 +38,6 @@ class RunFiles:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write figures that are kept; a ``ValueError`` reports NaN."""
+    """Write figures as JSON; a ``ValueError`` reports NaN."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(f"{text}\n", encoding="utf-8")

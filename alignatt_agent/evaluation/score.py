@@ -1,4 +1,4 @@
-"""Scores of one target language by the official scorer, OmniSTEval, in a process of its own."""
+"""Scores of one target language by the official scorer, OmniSTEval, in a separate process."""
 
 import csv
 import json
@@ -44,7 +44,7 @@ class ScoringError(AlignAttError, RuntimeError):
 class Scores:
     """Official scores of one target; LongYAAL computation-unaware and -aware, real-time factor.
 
-    The last two are ``None`` where the log has no computation times.
+    The last two are ``None`` if the log has no computation times.
     """
 
     bleu: float
@@ -58,7 +58,7 @@ class Scores:
 class Result:
     """One scored target of one configuration.
 
-    ``measured`` holds further sections of ``scores.json``, ``signature`` what the scores depend on.
+    ``measured`` holds further sections of ``scores.json``, ``signature`` the scores' dependencies.
     """
 
     config: str
@@ -75,7 +75,7 @@ class Result:
 
 
 def write_result(result: Result, files: RunFiles) -> None:
-    """Write ``scores.json``: scores, what else was measured, and the signature."""
+    """Write ``scores.json``: scores, further measures, and the signature."""
     content = {**asdict(result.scores), **result.measured, "signature": dict(result.signature)}
     write_json(files.scores, content)
 
@@ -121,8 +121,8 @@ def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list
         for key, name in _SHARED.items():
             if key in signature and theirs.get(key) != signature[key]:
                 raise ScoringError(
-                    f"{path} is no ceiling of {signature['config']} {target}: it has another "
-                    f"{name} ({theirs.get(key)}, not {signature[key]})"
+                    f"{path} is not comparable with {signature['config']} {target}: its {name} is "
+                    f"{theirs.get(key)}, not {signature[key]}"
                 )
         found[target] = row
     return list(found.values())
@@ -201,7 +201,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     """
     table = folder / "scores.tsv"
     table.unlink(missing_ok=True)
-    # A process of its own: OmniSTEval forks a pool, which is unsafe next to a loaded engine.
+    # A separate process: OmniSTEval forks a pool, which is unsafe in a process with an engine.
     result = subprocess.run(
         [*_SCORER, "omnisteval", *arguments], capture_output=True, text=True, check=False
     )
@@ -219,7 +219,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
-    """Measure StreamLAAL with Simulstream's own scorer; nothing where that lacks ``mweralign``."""
+    """Measure StreamLAAL with Simulstream's own scorer; empty if that lacks ``mweralign``."""
     if find_spec("mweralign") is None:
         return {}
     command = [

@@ -1,6 +1,6 @@
 """Bootstrap intervals.
 
-Everything that is compared shares its resamples, so intervals of differences are paired.
+Compared systems share their resamples, so intervals of differences are paired.
 """
 
 import math
@@ -33,10 +33,7 @@ class Estimate:
 
 
 def interval(value: float, drawn: Array) -> Estimate:
-    """Return ``value`` with the percentile interval of its resamples.
-
-    Resamples without a value, NaN, are left out; an estimate without a value has no interval.
-    """
+    """Return ``value`` with the percentile interval of its resamples; NaN ones are ignored."""
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(value) or not len(drawn):
         return Estimate(math.nan, math.nan, math.nan)
@@ -46,7 +43,7 @@ def interval(value: float, drawn: Array) -> Estimate:
 
 
 def micro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
-    """Share of the hits in the totals of all items, ``[items]`` each; resamples draw items."""
+    """Return the share of hits in the totals of all items, ``[items]``; resamples draw items."""
     hit, all_ = np.asarray(hits, np.float64), np.asarray(totals, np.float64)
     drawn = np.random.default_rng(_SEED).integers(0, len(hit), (RESAMPLES, len(hit)))
     return interval(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))

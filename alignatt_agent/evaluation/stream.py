@@ -1,4 +1,4 @@
-"""Runs through the official harness: inputs, engines that are loaded once, and what is logged."""
+"""Runs through the official harness: inputs, engines that are loaded once, and logs."""
 
 import contextlib
 import logging
@@ -31,7 +31,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
 
 
 def prepare(run: EvalRun, keep_talks: bool = False) -> None:
-    """Replace what an earlier stream wrote by new inputs; ``keep_talks`` keeps finished jobs."""
+    """Replace the files of an earlier stream by new inputs; ``keep_talks`` keeps finished jobs."""
     assert run.choice is not None
     run.files.clean({run.files.parts} if keep_talks else set())
     run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")
@@ -41,7 +41,7 @@ def prepare(run: EvalRun, keep_talks: bool = False) -> None:
 
 def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
     """Stream one prepared run and write its signature; ``progress`` shows a bar for each talk."""
-    # Importing the harness configures logging; not before it is needed.
+    # Importing the harness configures logging, so it is imported late.
     from alignatt_agent.evaluation.harness import run_stream
 
     with logging_to(run.files.log):
@@ -54,7 +54,7 @@ def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
 
 
 def announce(runs: Sequence[EvalRun]) -> None:
-    """Print what is going to be streamed."""
+    """Print the configurations, languages and talks to stream."""
     devset = runs[0].devset
     print(
         f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
@@ -65,7 +65,7 @@ def announce(runs: Sequence[EvalRun]) -> None:
 
 
 def report_failure(run: EvalRun, error: BaseException) -> None:
-    """Print why a run is not complete."""
+    """Print why a run is incomplete."""
     print(
         f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
         f"  details: {run.files.log}",

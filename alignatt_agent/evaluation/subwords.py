@@ -1,6 +1,6 @@
-"""Logs whose units are pieces of words: their kind, and what joins them.
+"""Logs whose units are pieces of words: their kind, and how to join them.
 
-Simulstream joins the units of a log as an evaluation YAML says: ``detokenizer_type: simuleval``
+An evaluation YAML tells Simulstream how to join the units: ``detokenizer_type: simuleval``
 concatenates them (``latency_unit: word`` with spaces, ``char`` without, ``spm`` as SentencePiece
 does), ``hf`` uses a tokenizer, ``canary`` a NeMo model. Pieces that are joined as words score near
 zero without any message.
@@ -22,8 +22,8 @@ SENTENCEPIECE, BYTE_LEVEL, WORDPIECE = "SentencePiece", "byte-level BPE", "WordP
 MARKS = {SENTENCEPIECE: "▁", BYTE_LEVEL: "Ġ", WORDPIECE: "##"}
 
 SHARE = 0.05
-"""Units that begin with a mark, of all units. Of a dev-low log that was cut by small tokenizers of
-the three kinds, 25 % and more do; of words only some Maltese names (Ġ)."""
+"""Share of units that begin with a mark. In a dev-low log cut by small tokenizers of the three
+kinds, 25 % and more do; of words only some Maltese names (Ġ)."""
 
 _BY_TOKENIZER = (
     "write `detokenizer_type: hf` and `hf_model_name: FOLDER` (of the system's tokenizer) into a "
@@ -47,7 +47,7 @@ def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
 
 
 def joined_pieces(config: Path) -> Sequence[str]:
-    """Return which kinds of pieces an evaluation YAML joins; none where there is no such file."""
+    """Return the kinds of pieces that an evaluation YAML joins; none without such a file."""
     if not config.is_file():
         return ()
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def locate_tokenizer(settings: Mapping[str, Any], where: Path | str) -> dict[str
     if folder is None:
         raise LogError(
             f"{where}: the tokenizer {name} (hf_model_name) is not on this machine, and scoring "
-            f"downloads nothing; fetch it with `hf download {name}`, or name a folder"
+            f"does not download it; run `hf download {name}`, or name a folder"
         )
     found["hf_model_name"] = str(folder.resolve())
     return found
@@ -89,9 +89,9 @@ def check_vocabulary(settings: Mapping[str, Any], units: Sequence[str], where: P
     name = settings["hf_model_name"]
     try:
         known = load_tokenizer(name).get_vocab()
-    except Exception as error:  # Transformers raises whatever the files cause
+    except Exception as error:  # Transformers passes on any error of the files
         reason = str(error).splitlines()[0]
-        raise LogError(f"{where}: {name} (hf_model_name) is no tokenizer: {reason}") from None
+        raise LogError(f"{where}: {name} (hf_model_name) is not a tokenizer: {reason}") from None
     unknown = [unit for unit in units if unit not in known]
     if unknown:
         raise LogError(

@@ -1,7 +1,4 @@
-"""Runs as jobs: each talk of a run is one, and a run is its talks in order.
-
-The logs are those of one process that streamed all talks: what each job wrote is put together.
-"""
+"""Runs as jobs on a cluster, one job per talk; their logs are joined in the order of the talks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Word errors of the speech side: of whole transcripts, and of the newest words of the live tail.
 
-Where a language writes no spaces between words, characters stand for words, as in its references.
-Every chunk shows a hypothesis whose last words are about to change. Each shown word is compared
-with the reference around it; errors are pooled by how long before the end of the audio it ended.
+In languages without spaces between words, characters count as words, as in their references.
+The last words of each chunk's hypothesis may change later. Each shown word is compared with the
+reference around it; errors are grouped by the distance of the word to the end of the audio.
 """
 
 import unicodedata

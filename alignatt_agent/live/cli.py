@@ -4,13 +4,13 @@ Examples:
   text on the terminal, as it is emitted:
     alignatt translate talk.mp3 --target de
 
-  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and of the speech:
+  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and in the spoken one:
     alignatt translate talk.mp4 --target de it zh en --format srt
 
   without real models, on a talk that the embedded models know:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --format srt
 
-  the microphone, as captions that grow as they were emitted; Enter stops:
+  the microphone, as captions that grow with the translation; Enter stops:
     alignatt translate mic --target it --format vtt --times said --output captions
 
   the audio of any program, as raw samples; and a stream from the network:
@@ -24,12 +24,12 @@ formats
   txt     a sentence on each line, written as it is emitted
   srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
   jsonl   a line per unit, as it is emitted: target, text, start and end of the words that it
-          translates, emission_time (seconds of audio so far; by the clock with mic or --paced)
+          translates, emission_time (seconds of audio so far; of real time with mic or --paced)
 
 txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
 STEM is the name of the recording by default. Existing files are kept unless --overwrite is given.
 
-exit status: 0 done; 1 failed on the way, the output so far is written; 2 nothing was started;
+exit status: 0 done; 1 failed while running, the output so far is written; 2 nothing was started;
 130 interrupted, the output so far is written
 """
 
@@ -71,10 +71,10 @@ REAL, LAPTOP, WORLD = "default-low", "laptop-low", "micro-low"
 """Default configurations: of real models, of real models without a card, of the embedded ones."""
 
 ATTEMPTS = 3
-"""Calls that may fail in a row before the stream is given up."""
+"""Successive failures after which the stream is given up."""
 
 LONG_S = 30.0
-"""So much audio without a word is worth a warning."""
+"""Audio without a word after which a warning is printed."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -83,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
     add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
-    captions = "target languages; the spoken one gives captions of the speech itself"
+    captions = "target languages; the spoken language yields captions of the speech itself"
     shared_options(
         parser,
         "set",
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
-    """Refuse outputs that could not be written at the end, or exist."""
+    """Refuse outputs that cannot be written, or that exist."""
     if not os.access(stem.parent, os.W_OK):
         raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
     for path in paths:
@@ -179,7 +179,7 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
 
 
 _ENDS = signal.SIGTERM, signal.SIGHUP
-"""What docker stop and a closed terminal send."""
+"""Signals of docker stop and of a closed terminal."""
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -209,25 +209,25 @@ def choose(
     if name is not None:
         config = load_config(name, overrides)
         if is_embedded(config.models) and not _of_the_world(source):
-            print(f"note: {name} knows only {_SMALL}; the rest is nonsense", file=sys.stderr)
+            print(f"note: {name} knows only {_SMALL}; other input gives nonsense", file=sys.stderr)
         return resolved(config)
     try:
         return resolved(load_config(REAL, overrides))
     except CheckpointError as error:
         if _of_the_world(source):
             print(
-                f"note: no real models here; using those that know this talk: --config {WORLD}",
+                f"note: real models are not installed; using those for this talk: --config {WORLD}",
                 file=sys.stderr,
             )
             return resolved(load_config(WORLD, overrides))
         raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
-            f"{error}\nWithout a card: `alignatt fetch {LAPTOP}`, then --config {LAPTOP}. The "
-            f"embedded models know only {_SMALL}, not {source}; to see them work: alignatt demo"
+            f"{error}\nWithout a card, run `alignatt fetch {LAPTOP}`, then add --config {LAPTOP}. "
+            f"The embedded models know only {_SMALL}, not {source}; to try them: alignatt demo"
         ) from None
 
 
-_SMALL = f"their own small world (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
+_SMALL = f"their own small language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
 
 
 def _of_the_world(source: str) -> bool:
@@ -241,7 +241,7 @@ def _of_the_world(source: str) -> bool:
 class LiveTranslation:
     """One stream and the outputs of its languages, by code; ``status``: exit status so far.
 
-    Times of emission are those of the ``clock``; ``None``: the audio so far.
+    The ``clock`` gives the times of emission; ``None`` uses the amount of audio so far.
     """
 
     stream: Stream
@@ -253,7 +253,7 @@ class LiveTranslation:
     _told: set[str] = field(default_factory=set)
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
-        """Translate everything to its end; errors are reported."""
+        """Translate all chunks to the end; report errors."""
         self._begin = self.clock() if self.clock else 0.0
         failed = 0
         try:
@@ -281,7 +281,7 @@ class LiveTranslation:
                 print(line, file=sys.stderr)
 
     def _call(self, call: Callable[[], StreamStep]) -> bool:
-        """Make a step; returns whether every language succeeded."""
+        """Make a step; return whether every language succeeded."""
         try:
             step = call()
         except EngineError as error:
@@ -299,7 +299,7 @@ class LiveTranslation:
         return not step.failures
 
     def _write(self, code: str, call: Callable[[], T]) -> T | None:
-        """Write to one output; the others go on if it cannot be written."""
+        """Write to one output; if that fails, the others continue."""
         try:
             return call()
         except BrokenPipeError:

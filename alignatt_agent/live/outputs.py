@@ -16,9 +16,9 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
-"""A killed process loses no more."""
+"""Interval of writing, and the largest loss of a killed process."""
 OPEN = 64
-"""Cues that units to come may still change: the choice of borders looks no further."""
+"""Cues that later units may still change: the choice of borders looks no further."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 WRITERS: Mapping[str, Callable[[Iterable[Cue], int], str]] = {
     "srt": subtitles.srt,
@@ -42,7 +42,7 @@ def build_output(
         times: clock of subtitles, ``"spoken"`` or ``"said"``.
         stem: of the file to write; ``None`` for the terminal.
         labelled: whether lines on the terminal begin with the language.
-        aligned: whether an aligner timed the words; otherwise outputs call times approximate.
+        aligned: whether an aligner timed the words; if not, outputs mark times as approximate.
     """
     path = output_path(stem, target, form) if stem is not None else None
     if path is not None and form in WRITERS:
@@ -53,7 +53,7 @@ def build_output(
 
 
 class _Written:
-    """What is written at once: to a file, or to the terminal, which stays open."""
+    """Output that is written immediately: to a file, or to the terminal, which stays open."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -97,7 +97,7 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        line, self._line = self._line, ""  # a stream that cannot write it now keeps it
+        line, self._line = self._line, ""  # if the write fails, the stream buffers it
         print(line, end="", file=self._stream, flush=True)
 
 
@@ -125,7 +125,7 @@ class JsonLines(_Written):
 
 
 class Subtitles:
-    """Cues; all are written every ``WRITE_S`` seconds, and all but the last ``OPEN`` are final."""
+    """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` are final."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
         self._path, self._write = path, WRITERS[path.suffix[1:]]
@@ -184,4 +184,4 @@ class Subtitles:
 
 
 Output = Text | JsonLines | Subtitles
-"""Takes units of one language by ``say``; ``close`` writes the rest, and may return a line."""
+"""``say`` takes units of one language; ``close`` writes the rest, and may return a message."""

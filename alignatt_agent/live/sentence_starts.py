@@ -1,6 +1,6 @@
 """Where sentences begin in text that is appended unit by unit.
 
-The unit that follows decides, e.g. after ``3.``; nothing begins inside a word.
+The next unit decides, e.g. after ``3.``; no sentence begins inside a word.
 """
 
 from alignatt_agent.speech.sentences import ends_after

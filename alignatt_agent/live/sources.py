@@ -1,4 +1,4 @@
-"""Sources of audio, and the chunks that are made of them."""
+"""Sources of audio, and their chunks."""
 
 import contextlib
 import queue
@@ -22,9 +22,9 @@ from alignatt_agent.types.audio import AudioError, Recording
 MICROPHONE, STDIN = "mic", "-"
 
 AHEAD = 1 << 14
-"""Pieces that are read ahead: minutes, among them those that come while models load."""
+"""Pieces that are read ahead: minutes, including those that arrive while models load."""
 NOTE_S, STALL_S = 10.0, 60.0
-"""Seconds without anything after which the user is told, and after which an address has ended."""
+"""Seconds without data after which a note is printed, and after which an address has ended."""
 
 RECORDERS = (
     ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
@@ -35,7 +35,7 @@ RECORDERS = (
 
 
 def name_of(source: str) -> str:
-    """Return the stem of files that are written for a source."""
+    """Return the stem of the output files of a source."""
     if source == STDIN:
         return "stdin"
     path = source.partition("?")[0] if "://" in source else source
@@ -45,8 +45,8 @@ def name_of(source: str) -> str:
 class Source:
     """A path, an address, ``"mic"`` or ``"-"``, read in a thread: a stall can be interrupted.
 
-    Paths and addresses of the web are opened at once, so that engines need not start for a wrong
-    one, and once; others may wait for their sender. ``rate`` is that of raw samples, in Hz.
+    Paths and web addresses are opened immediately and only once, so that engines do not start for
+    a wrong one; others may wait for their sender. ``rate`` is that of raw samples, in Hz.
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
@@ -80,7 +80,7 @@ class Source:
             yield piece
 
     def waits(self) -> bool:
-        """Whether more is there already."""
+        """Whether more audio is already available."""
         return not self._box.empty()
 
     def _open(self) -> None:
@@ -101,9 +101,7 @@ class Source:
             self._limit_s = STALL_S
         if recording.tracks > 1:
             pipe = f"ffmpeg -i {quote(self._source)} -map 0:a:1 -f wav - | alignatt translate - ..."
-            note = (
-                f"note: the first of {recording.tracks} audio tracks is taken; the second: {pipe}"
-            )
+            note = f"note: the first of {recording.tracks} audio tracks is used; the second: {pipe}"
             print(note, file=sys.stderr)
 
     def _read(self, *given: Any) -> None:
@@ -118,7 +116,7 @@ class Source:
             self._box.put(error)
 
     def _next(self) -> Recording | FloatArray | None:
-        """Wait for what comes next."""
+        """Wait for the next item."""
         waited_s = 0.0
         while True:
             try:
@@ -138,9 +136,9 @@ class Source:
 def chunks(
     pieces: Iterable[FloatArray], size: int, waits: Callable[[], bool] | None = None
 ) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples; the last may be shorter, before an error too.
+    """Yield chunks of exactly ``size`` samples; the last, also before an error, may be shorter.
 
-    With ``waits``, which says whether more audio waits, a chunk holds all that does, at least
+    With ``waits``, which tells whether more audio waits, a chunk holds all waiting audio, at least
     ``size`` samples: a slow machine gets longer chunks.
     """
     kept = np.zeros(0, np.float32)
@@ -173,7 +171,7 @@ def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
 def _microphone() -> Iterator[IO[bytes]]:
     """Record the microphone until Enter is pressed."""
     command = _recorder()
-    # In a session of its own: the interrupt of a terminal is ours to handle.
+    # In its own session, so that the terminal's interrupt reaches only this process.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
     assert recorder.stdout is not None
     stop = "press Enter to stop" if sys.stdin.isatty() else "end it with the recorder"

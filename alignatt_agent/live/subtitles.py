@@ -1,4 +1,4 @@
-"""Subtitles from units with times: cues of two lines, in a readable pace, as SRT or WebVTT.
+"""Subtitles from units with times: cues of two lines, at a readable pace, as SRT or WebVTT.
 
 Width is counted in columns; a wide character, e.g. a Chinese one, takes two of them. The limits
 are those of broadcast guidelines: two lines of 42 columns (16 full-width characters), 5/6 s to 7 s,
@@ -24,13 +24,13 @@ LINES = 2
 SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
-"""Longer silence parts two cues."""
+"""A longer silence separates two cues."""
 SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
-"""A cue begins 0.5 s before to 2 s after its first word, where that gives time to read."""
+"""A cue begins 0.5 s before to 2 s after its first word, if that gives time to read."""
 FASTEST = 25 / 17
-"""Times the reading speed: no cue is faster if a shift can prevent it."""
+"""Highest multiple of the reading speed, unless no shift can prevent a faster cue."""
 NEAR = 8
-"""Units among which the start of the next cue is looked for: order differs between languages."""
+"""Units that are searched for the start of the next cue: word order differs between languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Said:
     """A unit of the output.
 
     Attributes:
-        text: to append, with the space in front of it.
+        text: to append, with the space before it.
         spoken: time of the words that it translates.
-        at: when it was emitted, in seconds; never before the units in front of it.
+        at: when it was emitted, in seconds; never before earlier units.
     """
 
     text: str
@@ -72,20 +72,20 @@ SPACED, UNSPACED = Layout(True, 42, 17.0, "en"), Layout(False, 32, 18.0, "zh")
 
 
 def layout(target: Language) -> Layout:
-    """Return the layout of a language: that of scripts with or without spaces."""
+    """Return the layout of a language, which depends on spaces between words."""
     return replace(SPACED if target.spaced else UNSPACED, code=target.code)
 
 
 def width(text: str) -> int:
-    """Return the columns that a line of ``text`` takes; marks on another character take none."""
+    """Return the columns of a line of ``text``; combining marks take none."""
     return sum(_columns(char) for char in text.strip())
 
 
 def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
-    """Cut ``units`` into cues on the clock of the speech, for a recording, behind cues to keep.
+    """Cut the ``units`` of a recording into cues at the times of the speech, after cue ``before``.
 
-    A cue begins when the first of its source words was spoken, whatever the order of its units,
-    plus one of ``SHIFTS_S``; only the shortest time of the previous cue may delay it further.
+    A cue begins when the first of its source words was spoken, in any order of its units, plus one
+    of ``SHIFTS_S``; only the shortest time of the previous cue may delay it further.
     """
     groups = _groups(list(_atoms(units, form)), form, before)
     starts = _starts(groups, form, before)
@@ -99,7 +99,7 @@ def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) 
 
 
 def said_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
-    """Return roll-up captions: the last two lines as they grew, from those of ``before`` on."""
+    """Return roll-up captions: the last two lines as they grew, from the lines of ``before`` on."""
     rows = list(before.lines) if before else []
     states: list[tuple[float, tuple[str, ...], int]] = []
     for unit in _atoms(units, form, live=True):
@@ -154,9 +154,9 @@ def _columns(char: str) -> int:
 
 
 def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[Said]:
-    """Yield what no line is broken inside, as text to append: units, or several.
+    """Yield parts that lines do not break, as text to append: one unit or several.
 
-    Live, a unit does not wait for later ones.
+    If ``live``, a unit does not wait for later ones.
     """
     held: Said | None = None
     for unit in chain.from_iterable(_cut(unit, form.columns) for unit in units):
@@ -194,12 +194,12 @@ def _cut(unit: Said, columns: int) -> Iterator[Said]:
 
 
 def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> list[Sequence[Said]]:
-    """Part units into cues at the smallest total cost."""
+    """Split units into cues at the smallest total cost."""
     texts = [unit.text for unit in atoms]
     befores = map("".join, pairwise(["", *texts]))
     pairs = zip(befores, texts[1:], strict=False)
     ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True]
-    # At -1, which is in front of the first unit.
+    # At -1, before the first unit.
     ends += [not behind or not atoms or begins_sentence(behind.lines[-1], texts[0], form.code)]
     best = [(0.0, 0)]  # cost of the cues up to a unit, and where the last of them begins
     for end in range(1, len(atoms) + 1):
@@ -226,7 +226,7 @@ def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> l
 
 def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[int, int, float]]:
     """Yield where a cue that ends before ``atoms[end]`` may begin, its columns, and its start."""
-    columns = line = 0  # of what follows, the space before it included
+    columns = line = 0  # of the text after it, including the space before it
     rows, start, last = 1, inf, -inf
     for begin in range(end - 1, -1, -1):
         spoken, text = atoms[begin].spoken, atoms[begin].text
@@ -243,7 +243,7 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
 def _starts(
     groups: Sequence[Sequence[Said]], form: Layout, behind: Cue | None = None
 ) -> list[float]:
-    """Return when cues begin: as few as possible too fast, then all as near as they can be."""
+    """Return when cues begin: with the fewest fast cues, and then the smallest shifts."""
     texts = ["".join(unit.text for unit in group) for group in groups]
     read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
     first = behind.end + GAP_S if behind else 0.0
@@ -264,7 +264,7 @@ def _starts(
 
 
 def _haste(given_s: float, needed_s: float) -> float:
-    """Return the cost of a cue with so much time: 1 above the reading speed, then far more."""
+    """Return the cost of a cue for its time: 1 above the reading speed, then far more."""
     shown_s = given_s - GAP_S + 1e-6
     if shown_s < SHORTEST_S:
         return inf
@@ -272,7 +272,7 @@ def _haste(given_s: float, needed_s: float) -> float:
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
-    """Return one line, or two of like width that break behind a clause."""
+    """Return one line, or two of similar width that break after a clause."""
     texts = [unit.text for unit in group]
     whole = "".join(texts).strip()
     if width(whole) <= form.columns:

@@ -1,16 +1,16 @@
 """Propose names and terms for speech.context from a paper, slides or notes of the talk.
 
-Words with capitals inside sentences are counted; there is no model. Read the list, which goes to
-the terminal, before use.
+It counts words with capitals inside sentences, without a model. The list goes to the terminal;
+check it before use.
 
 Examples:
     alignatt terms paper.pdf
     alignatt terms notes.txt --least 1 --most 30
     alignatt translate talk.wav --target de --context terms.txt
 
-A line may name a translation, for all targets or for some: "term = translation",
+A line may fix a translation, for all targets or for some: "term = translation",
 "term = de: Begriff | it: termine". A TSV whose first line has language codes is a glossary: every
-row becomes such a line, the first column is the spoken language. A PDF needs the extra pdf.
+row becomes such a line, and the first column is the spoken language. A PDF needs the extra pdf.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 def propose(text: str, least: int = 2) -> list[str]:
     """Return names and terms that occur ``least`` times, the most frequent first.
 
-    What follows the heading of a bibliography is not read.
+    The text after the heading of a bibliography is ignored.
     """
     text, *_ = re.split(r"(?im)^\W*\d*\W*(?:references|bibliography)\s*$", text)
     text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", text)

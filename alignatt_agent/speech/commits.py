@@ -13,27 +13,25 @@ PAUSE_S = 2.0
 AGREED_S = 0.5
 """... and hypotheses have agreed on it for so long.
 
-Measured on words and pauses of recorded talks (210 sentence ends; of the pauses inside sentences
-7 are above 1 s, the longest 2.4 s), with a recognizer that puts a period on 93 % of cuts, as
-Qwen3-ASR-1.7B did. False ends per 100 sentences at chunks of 500 ms, for 1, 1.5, 2 s: 4.2, 1.4,
-0.9; the same counted past the beginning of the next word: 7.0, 2.8, 1.4; 1.5 times the speaker's
-longest pause so far, from 1 to 2 s: 2.3. On the dev set 2 s instead of 1 s cost 77, 45, 73 ms of
-LongYAAL CU in de, it, zh and gain 1.6, 1.0, 0.4 BLEU.
+Measured on words and pauses of recorded talks (210 sentence ends; 7 pauses inside sentences exceed
+1 s, the longest is 2.4 s), with a recognizer that puts a period on 93 % of cuts, as Qwen3-ASR-1.7B
+did. False ends per 100 sentences at chunks of 500 ms, for 1, 1.5, 2 s: 4.2, 1.4, 0.9. The costs are
+in docs/evidence.md.
 """
 
 SILENT_S = 3.0
 """A pause that ends any utterance, so that words invented in noise do not wait for the next speech.
 
-Above pauses inside sentences (up to 2.4 s in the recorded talks).
+Pauses inside sentences are shorter (up to 2.4 s in the recorded talks).
 """
 
 STANDS_S = 1.5
-"""A sentence end that two hypotheses put at the same time is accepted this long after it, even if
-they differ in words before it: a word that changes every time would delay all that follows.
+"""A sentence end with the same time in two hypotheses is accepted this long after it, even if they
+differ in words before it: a word that changes every time would delay everything after it.
 
-Measured on 363 sentences of the micro world, chunks of 500 ms; none, 2, 1.5, 1 s: commits after the
-true end p95 2.02, 2.02, 1.75, 1.69 s, p99 2.95, 2.68, 2.60, 2.63 s; word errors 4.57, 4.57, 4.57,
-4.84 %. Of 64 others, one sentence was closed 2.2 instead of 6.7 s after its end, with fewer errors.
+Measured on 363 sentences of the embedded models, chunks of 500 ms; none, 2, 1.5, 1 s: commits after
+the true end p95 2.02, 2.02, 1.75, 1.69 s, p99 2.95, 2.68, 2.60, 2.63 s; word errors 4.57, 4.57,
+4.57, 4.84 %.
 """
 
 SAME_S = 0.5

@@ -39,7 +39,7 @@ class ScoredRun:
 def pair_runs(
     configs: Sequence[str], folders: Sequence[Path], regimes: Sequence[str] | None
 ) -> list[ScoredRun]:
-    """Pair configurations, runs and regimes by position; names like ``micro-low`` end in theirs."""
+    """Pair configurations, runs and regimes by position; ``micro-low`` has the regime ``low``."""
     if regimes is None:
         regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
     if not len(configs) == len(folders) == len(regimes):
@@ -71,7 +71,7 @@ def build_bundle(
 ) -> int:
     """Build a bundle and return its number of files; an earlier one in the folder is replaced.
 
-    The dev set of the runs is the one that their recordings lie in, where none is given.
+    ``devset`` defaults to the dev set that contains the recordings of the runs.
     """
     codes = list(dict.fromkeys(language(name).code for name in targets))
     for run in runs:
@@ -80,7 +80,7 @@ def build_bundle(
             missing = [name for name in RUN_FILES if not (folder / name).is_file()]
             if missing:
                 raise SubmissionError(
-                    f"{folder} is not a scored run, it lacks {', '.join(missing)}; make one: "
+                    f"{folder} is not a scored run: it lacks {', '.join(missing)}; make one: "
                     f"{_command(folder, run, 'DIR')}"
                 )
     recordings = _streamed(runs[0].folder / codes[0] / "wavs.txt")
@@ -106,7 +106,7 @@ def build_bundle(
         files.proxy.write_text(proxy_yaml(name.target), encoding="utf-8")
         files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
     (bundle.devset / "ref").mkdir(parents=True)
-    # References of other languages serve to tell outputs apart.
+    # References of other languages help to identify the language of an output.
     for file in (*(root / "ref").glob("*.txt"), *loaded.references.values()):
         shutil.copyfile(file, bundle.devset / "ref" / file.name)
     shutil.copyfile(loaded.segmentation, bundle.devset / SEGMENTATION)
@@ -148,8 +148,7 @@ def _claim(output: Path) -> Bundle:
             raise SubmissionError(f"{output} is a file; name another --output")
         if any(output.iterdir()) and not bundle.facts.is_file():
             raise SubmissionError(
-                f"{output} is not empty and not a bundle, so it is left alone; name another "
-                f"--output or empty it"
+                f"{output} is not empty and not a bundle; name another --output or empty it"
             )
         shutil.rmtree(output)
     output.mkdir(parents=True)
@@ -171,7 +170,7 @@ def _streamed(wavs: Path) -> list[Path]:
 
 
 def _devset_of(recording: Path) -> Path:
-    """Return the dev set that a recording lies in."""
+    """Return the dev set that contains a recording."""
     for folder in recording.parents:
         if (folder / SEGMENTATION).is_file():
             return folder

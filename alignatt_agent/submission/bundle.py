@@ -34,10 +34,10 @@ RUN_FILES = (
     "evaluation_report.txt",
     "instances.resegmented.jsonl",
 )
-"""What a run of ``simulstream-eval`` leaves per target and a bundle needs."""
+"""Files of a run of ``simulstream-eval`` per target that a bundle needs."""
 
 PORT = 8080
-"""What ``templates/server.yaml`` listens on."""
+"""Port of ``templates/server.yaml``."""
 
 PROXY_CLASS = (
     "simulstream.server.speech_processors.remote.http_proxy_speech_processor"
@@ -46,8 +46,8 @@ PROXY_CLASS = (
 SERVER_MODULE = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 
 MIN_TTL_S = 600
-"""The server clears a session whose last request *started* this long ago, also in mid-call, and
-goes on with an empty one. Nothing a chunk does may come near it."""
+"""The server clears a session whose last request *started* this long ago, even during a call, and
+continues with an empty one. No chunk may take nearly as long."""
 
 SYSTEM_FILES = (*RUN_FILES, "proxy.yaml", "evaluation.yaml", "README.md")
 """Every file of a submitted system."""
@@ -80,7 +80,7 @@ class SystemName:
 
 
 class SystemFiles(RunFiles):
-    """Files of one submitted system: those of its run, and those that repeat it."""
+    """Files of one submitted system: those of its run, and those to repeat it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -158,16 +158,16 @@ def write_checksums(bundle: Bundle) -> int:
     return len(lines)
 
 
-def proxy_yaml(target: str, hostname: str = "localhost", port: int = PORT) -> str:
+def proxy_yaml(target: str) -> str:
     """Return the configuration of the organizers' ``simulstream_inference``."""
-    content = {"type": PROXY_CLASS, "hostname": hostname, "port": port, **scorer_settings(target)}
+    address = {"type": PROXY_CLASS, "hostname": "localhost", "port": PORT}
     note = "# For simulstream_inference: sends the audio to the container.\n"
-    return note + yaml.safe_dump(content, sort_keys=False)
+    return note + yaml.safe_dump({**address, **scorer_settings(target)}, sort_keys=False)
 
 
 def evaluation_yaml(target: str) -> str:
     """Return the keys that the scorers read; Simulstream's proxy configuration lacks them."""
-    note = "# For the scorers (omnisteval --simulstream_config_file): how units are joined.\n"
+    note = "# For the scorers (omnisteval --simulstream_config_file): how to join units.\n"
     return note + yaml.safe_dump(scorer_settings(target), sort_keys=False)
 
 
@@ -179,7 +179,7 @@ class _Server(BaseModel, strict=True):
 
 
 def read_server(path: Path) -> dict[str, Any]:
-    """Read a server configuration; one that would clear sessions in use is refused."""
+    """Read a server configuration; refuse one that would clear sessions in use."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         _Server.model_validate(raw)

@@ -79,7 +79,7 @@ class Report:
 
 
 def check_bundle(root: Path, rescoring: bool = True) -> Report:
-    """Check a bundle; to score its logs again (``rescoring``) takes most of the time."""
+    """Check a bundle; ``rescoring`` its logs takes most of the time."""
     bundle = Bundle(root)
     facts = read_facts(bundle)
     report = Report()
@@ -119,7 +119,7 @@ def _check_system(
     try:
         claimed = read_result(files.folder)
     except ScoringError as error:
-        fix = "hand in scores.json as simulstream-eval wrote it"
+        fix = "submit scores.json as simulstream-eval wrote it"
         found.append(Finding("scores", scores_at, str(error), fix))
     signature = claimed.signature if claimed else {}
     config: AgentConfig | None = None
@@ -143,7 +143,7 @@ def _check_system(
         try:
             scores = report.scores[name] = _rescore(files, log, devset, name.target)
         except (LogError, ScoringError) as error:
-            fix = "repair what is reported about the log; OmniSTEval has to read it"
+            fix = "correct the reported faults of the log, so that OmniSTEval can read it"
             found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
             return
         found += _compare(where, claimed.scores if claimed else None, scores)
@@ -167,7 +167,7 @@ def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Score
 
 
 def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Finding]:
-    fix = "hand in the log that was scored, or score it again and build again"
+    fix = "submit the log that was scored, or score it again and build again"
     for key in COMPARED:
         said, found = getattr(claimed, key, None), getattr(scores, key)
         if not isinstance(said, int | float) or not math.isclose(said, found, abs_tol=TOLERANCE):
@@ -176,7 +176,7 @@ def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Fin
 
 
 def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Finding]:
-    """Verify that a latency lies in the regime that a system is submitted to."""
+    """Verify that a latency is inside the regime of a system."""
     declared = REGIMES[regime]
     distance_ms = declared.distance_ms(longyaal_cu_ms)
     if distance_ms >= 0:
@@ -204,18 +204,18 @@ def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterat
     joiner = " " if language(target).spaced else ""
     problem = wrong_language(joiner.join(tokens), target, samples)
     if problem is not None:
-        fix = f"hand in the log of the run into {target} here"
+        fix = f"submit the log of the run into {target} here"
         yield Finding("direction", where, f"the output is not {target}: {problem}", fix)
 
 
 def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | None:
-    """Say why the output ``text`` cannot be in the language ``target``, or return ``None``.
+    """Return why the output ``text`` cannot be in the language ``target``, or ``None``.
 
     ``samples`` are texts of known languages by code: the references of the dev set. They are
     compared by chrF, for which order does not matter.
     """
     if not any(map(str.isalpha, text)):
-        return "there is not a single letter in it"
+        return "it contains no letter"
     if target not in samples:
         return None
     chrf = CHRF(char_order=3)
@@ -227,7 +227,7 @@ def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | 
             f"its letters resemble the {language(nearest).name} text of the dev set "
             f"(chrF {scores[nearest]:.1f}), not the {name} one ({scores[target]:.1f})"
         )
-    return None if scores[target] else f"it has no three letters of the dev set's {name} text"
+    return None if scores[target] else f"it shares no three letters with the dev set's {name} text"
 
 
 def _check_sums(bundle: Bundle) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
-r"""Build the bundle that a team hands in for the IWSLT simultaneous task, check one, serve one.
+r"""Build, check and serve the bundle that a team submits to the IWSLT simultaneous task.
 
-It holds an image, settings, dev logs, signed scores and checksums.
+It contains an image, settings, dev logs, signed scores and checksums.
 
 Examples:
   score the dev set in both regimes, then build the bundle and check it:
@@ -13,7 +13,7 @@ Examples:
 
   examples of every command: alignatt submission COMMAND --help
 
-exit status: 0 fine; 1 a violation, or not healthy; 2 nothing was done
+exit status: 0 done; 1 a violation, or not healthy; 2 nothing was done
 """
 
 import argparse
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--regimes", nargs="+", choices=list(REGIMES), help=text)
     add("--target", nargs="+", required=True, metavar="CODE", help="target languages")
     add("--output", required=True, help="the bundle", **folder)
-    add("--devset", help="dev set; default: where the recordings lie", **folder)
+    add("--devset", help="dev set; default: that of the recordings", **folder)
     add("--team", default="alignatt", help="name of the team; default %(default)s")
     add("--contact", default="(fill in: --contact)", help="address for questions of the organizers")
     add("--no-check", action="store_true", help="build only")
@@ -64,12 +64,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = command("check outputs/submission", _check, text)
     add("bundle", help="the bundle", **folder)
-    text = "do not score the logs again; takes seconds, and believes scores.json"
+    text = "take seconds: trust scores.json instead of scoring the logs again"
     add("--skip-scores", action="store_true", help=text)
 
     text = (
         "entry point of the image: check weights, configuration and port of one system, then "
-        "become Simulstream's http_speech_processor_server"
+        "run Simulstream's http_speech_processor_server"
     )
     add = command("serve low/en-de --root outputs/submission/image", _serve, text)
     add("system", nargs="?", metavar="REGIME/DIRECTION", help="e.g. low/en-de")
@@ -78,9 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--server-config", type=Path, metavar="YAML", help="another server configuration")
     add("--dry-run", action="store_true", help="check everything and print the command")
 
-    text = "ask a server whether it accepts audio; takes no processor from a client"
+    text = "check whether a server on this machine accepts audio; occupies no processor"
     add = command("health --port 8080", _health, text)
-    add("--hostname", default="127.0.0.1", help="default %(default)s")
     add("--port", type=int, default=PORT, help="default %(default)s")
     return parser
 
@@ -92,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(arguments)
 
 
-# What a command needs is imported on demand: the image asks for its health every few seconds.
+# Commands import on demand: the image checks its health every few seconds.
 
 
 def _build(given: Namespace) -> int:
@@ -114,7 +113,7 @@ def _check(given: Namespace) -> int:
 
 
 def _serve(given: Namespace) -> int:
-    """Become the server of one system; returns only when something is missing."""
+    """Replace this process by the server of one system."""
     from alignatt_agent.submission.server import become, server_command
 
     command = server_command(given.root, given.system, given.server_config)
@@ -127,6 +126,6 @@ def _serve(given: Namespace) -> int:
 def _health(given: Namespace) -> int:
     from alignatt_agent.submission.server import check_health
 
-    check_health(given.hostname, given.port)
-    print(f"{given.hostname}:{given.port} accepts audio")
+    check_health("127.0.0.1", given.port)
+    print(f"127.0.0.1:{given.port} accepts audio")
     return 0

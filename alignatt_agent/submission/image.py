@@ -44,7 +44,7 @@ def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> No
     if missing:
         raise SubmissionError(
             f"{CHECKOUT_ROOT} lacks {', '.join(missing)}: an image is built from a checkout; "
-            f"clone the repository and run `make submission` in it"
+            f"clone the repository and run `make submission` there"
         )
     source = bundle.image / "source"
     for name in _SOURCES:
@@ -92,12 +92,12 @@ def is_local(model: ModelConfig) -> bool:
 
 
 def copy_relative(found: Path, configured: str, weights: Path) -> None:
-    """Copy a file or folder to where the same relative path finds it in the image."""
+    """Copy a file or folder to the same relative path in the image."""
     relative = Path(configured)
     if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
         raise SubmissionError(
-            f"{configured} is a path of this machine and will not exist in an image; name it "
-            f"relative to the working directory, or by its id on the hub, and run the dev set again"
+            f"{configured} is a path of this machine and will not exist in an image; use a path "
+            f"relative to the working directory, or an id on the hub, and run the dev set again"
         )
     target = weights / relative
     if target.exists():
@@ -134,7 +134,7 @@ def write_readmes(
 
 
 def scoring_command(bundle: Bundle, name: SystemName, devset: DevSet) -> str:
-    """The ``omnisteval`` command for a new log, typed in the top folder of the bundle."""
+    """Return the ``omnisteval`` command for a new log, for the top folder of the bundle."""
     inside = Path(bundle.devset.name)
     references = {name.target: inside / "ref" / f"{name.target}.txt"}
     arguments = omnisteval_arguments(

@@ -1,14 +1,14 @@
-"""Entry point of the image: check what can be checked, then become Simulstream's HTTP server.
+"""Entry point of the image: check the system, then run Simulstream's HTTP server, unchanged.
 
-The server itself is the official one, unchanged. What its route would break without us:
+The server has three traps:
 
-* It clears a session ``ttl`` seconds after its last request *began*, in mid-call if need be, and
-  gives the next chunk to another processor. Hence a long ``ttl`` (checked), engines that are warm
-  before the port opens, and YAML files with both languages: a processor that was cleared comes
-  back in the right direction.
-* A client that finds no free processor, or whose chunk fails, gets no answer at all. Hence spare
-  processors, and everything that can fail is tried before the port opens.
-* It hands out read-only samples and calls from a new thread for every request: the agent copies
+* It clears a session ``ttl`` seconds after its last request *began*, even during a call, and
+  gives the next chunk to another processor. Therefore ``ttl`` is long (checked), engines are warm
+  before the port opens, and the YAML files name both languages, so that a cleared processor keeps
+  its direction.
+* A client that finds no free processor, or whose chunk fails, gets no answer. Therefore there are
+  spare processors, and everything that can fail is checked before the port opens.
+* It passes read-only samples and calls from a new thread for every request: the agent copies
   and locks.
 """
 
@@ -29,7 +29,7 @@ from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
 from alignatt_agent.types import AlignAttError
 
 PROBE = "health"
-"""Name of a session that nobody has: clearing it answers 204 and changes nothing."""
+"""ID of a session that does not exist: clearing it answers 204 and changes nothing."""
 
 
 class UnhealthyError(AlignAttError, RuntimeError):
@@ -52,7 +52,7 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
     if config.target_language is None:
         raise ConfigError(
             f"{agent} has no target_language: set it, so that a session which the server cleared "
-            f"goes on in the right language"
+            f"continues in the right language"
         )
     settings = server or root / "server.yaml"
     options = read_server(settings)
@@ -100,10 +100,10 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
 
 
 def check_health(hostname: str, port: int) -> None:
-    """Ask the server for a sign of life, in a way that takes no processor from a client.
+    """Check that the server answers, without occupying a processor.
 
-    Its port opens when the engines are loaded. There is no route for this; any request about a
-    new session would take one of the processors until the ``ttl`` is over, except this one.
+    Its port opens when the engines are loaded. The server has no health route. Any other request
+    for a new session would occupy a processor until the ``ttl`` is over.
     """
     # http.client, unlike urllib, ignores the proxies of the environment.
     connection = http.client.HTTPConnection(hostname, port, timeout=5.0)
@@ -114,7 +114,7 @@ def check_health(hostname: str, port: int) -> None:
     except (OSError, http.client.HTTPException) as error:
         raise UnhealthyError(
             f"no answer from {hostname}:{port} ({type(error).__name__}: {error}); engines load for "
-            f"minutes, the container's log tells how far they are"
+            f"minutes, see the container's log"
         ) from None
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Checks that scores, configuration, versions and image of a system belong together."""
+"""Checks that scores, configuration, versions and image of a system match."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,20 +23,20 @@ BUILD_AGAIN = "build the bundle again"
 def check_config(
     where: str, config: AgentConfig, signature: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Verify that the scores of a system are those of its configuration."""
+    """Verify that the scores of a system belong to its configuration."""
     digest, signed = config.digest(), signature.get("config_sha256")
     if signed != digest:
         message = f"its hash is {digest}, the scores were signed for {signed}"
         yield Finding("config", where, message, AGAIN)
     if config.schedule != "sync":
-        message = f"schedule: {config.schedule}; official scores are those of stages in turn"
+        message = f"schedule: {config.schedule}; official scores need schedule: sync"
         yield Finding("config", where, message, "stream it again with schedule: sync")
 
 
 def check_versions(
     bundle: Bundle, where: str, signature: Mapping[str, Any], devset: DevSet, target: str
 ) -> Iterator[Finding]:
-    """Verify that scorer, harness, engine and dev set of a score are those of the bundle."""
+    """Verify that scorer, harness, engine and dev set of a score match the bundle."""
     signed = signature.get("versions")
     if not isinstance(signed, dict):
         yield Finding("versions", where, "scores.json has no versions in its signature", AGAIN)
@@ -44,7 +44,7 @@ def check_versions(
     pinned = image_pins(bundle.image / "source")
     for package in DECIDING:
         found = str(signed.get(package, "not signed")).split(" ")[0]
-        # Both builds of vLLM have the same version; the signature says which one ran.
+        # Both builds of vLLM have the same version; the signature names the one that ran.
         expected = pinned.get(canonicalize_name(package), set())
         if found not in expected:
             has = " or ".join(sorted(expected)) or "none"
@@ -63,7 +63,7 @@ def check_versions(
 
 
 def image_pins(source: Path) -> dict[str, set[str]]:
-    """Versions that the image installs, by normalised package name."""
+    """Return the versions that the image installs, by normalized package name."""
     pins: dict[str, set[str]] = {}
     for path in sorted((source / "requirements").glob("*.txt")):
         lines = path.read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""The engine against its alternatives, streams at once, and the live server for hours."""
+"""Benchmark of the engine against its alternatives."""

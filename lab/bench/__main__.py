@@ -1,23 +1,23 @@
-"""Measure what attention capture and early stop cost.
+"""Measure the cost of attention capture and early stop.
 
-Milliseconds per token of the embedded model and of one of 200 M parameters, all paired in one run;
-every vLLM contender eager and compiled:
+Milliseconds per token of the embedded model and of one with 200 M parameters, all paired in one
+run; every vLLM contender runs eager and compiled:
   transformers eager          with all attention matrices materialised
   transformers sdpa qk-fast   fused attention, wanted rows recomputed
   vllm plain                  no capture worker
   vllm capture                rows of 8 heads with every draft
   vllm capture + early stop   and the gate inside the engine; here it never closes
-cold: nothing of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
+cold: no part of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
 The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
-to 20 tokens and never end by themselves. All engines are started several times, since two
+to 20 tokens and never end by themselves. All engines are started several times, because two
 processes of the same engine differ by some percent.
 
-How many speakers a machine keeps up with: alignatt doctor --speakers.
+To measure how many speakers a machine can serve, use alignatt doctor --speakers.
 
 Examples:
   everything, about an hour on two free cores:
     python -m lab.bench --output outputs/bench
-  some minutes, to see that it works:
+  a test run of some minutes:
     python -m lab.bench --output outputs/bench --quick
 
 writes OUT/engine.json
@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.bench", __doc__)
     add = parser.add_argument
     shared_options(parser, output={"required": True})
-    text = "less of everything, and no model of 200 M parameters: to see that it works"
+    text = "a test run: fewer rounds, and no model of 200 M parameters"
     add("--quick", action="store_true", help=text)
     return parser
 

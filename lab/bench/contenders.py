@@ -61,7 +61,7 @@ WAYS: tuple[tuple[str, int | Seam, bool, bool], ...] = (
     (FUSED_HF, "sdpa", True, False),
 )
 """Contenders: the place of their engine, or the reference; whether they want rows, and are gated.
-Those that share an engine are not neighbours, whoever comes first."""
+Those that share an engine are never neighbours, in any order."""
 
 Heads = tuple[tuple[int, int], ...]
 

@@ -1,1 +1,1 @@
-"""Curves: quality against latency for every policy, on the same hearing and the same drafts."""
+"""Curves: quality against latency for every policy, on the same transcripts and drafts."""

@@ -1,18 +1,18 @@
-r"""Draw quality against latency for every policy on the same stream, and take the gate apart.
+r"""Draw quality against latency for every policy on the same stream, and ablate the gate.
 
 Every block of lab/curves/grid.yaml is a policy over its parameters. Speech is transcribed once, and
-prompts are drafted once with the rows of the same heads; the results, with the seconds they took,
-are kept in OUT/cache.sqlite and shared by all runs. A run emits exactly what simulstream-eval emits
-with the same configuration; its computation times are those seconds.
+prompts are drafted once with the rows of the same heads; the results, with their seconds, are kept
+in OUT/cache.sqlite and shared by all runs. A run has exactly the output of simulstream-eval with
+the same configuration; its computation times are those seconds.
 
 Examples:
   the embedded models, three targets, with about half of the points:
     python -m lab.curves --output outputs/curves --points quick
-  what was chosen, on a dev set that nothing was chosen on, against rivals faster and slower:
+  the operating points on a dev set that no setting was chosen on, against rivals:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
         --only local_agreement-c500-n2 local_agreement-c500-n3 local_agreement-c500-n4
-  many talks at once, where latency by the clock does not matter:
+  many talks at once, if computation-aware latency does not matter:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
   your own models and dev set on a cluster, a talk per worker:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
@@ -20,11 +20,11 @@ Examples:
 
 it writes to OUT
   bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
-  curves.json     all of it in numbers, the gate with one setting changed at a time included
+  curves.json     all figures, including the gate with one setting changed at a time
   runs/, ablation/runs/   per run the configuration, Simulstream's log and OmniSTEval's files
 
-An interrupted command goes on where it stopped when it is given again; runs whose configuration,
-models or audio have changed are repeated. Some quick runs are not part of full; they share results.
+The same command resumes an interrupted one; runs whose configuration, models or audio have changed
+are repeated. Some quick runs are not part of full; they share results.
 
 exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
 """
@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         text = f"maintained configuration for {name} latency, name or path; default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
     text = (
-        "talks at once, so that the engines batch; CA then holds what they waited for one another; "
+        "talks at once, so that the engines batch; CA then includes their waiting for each other; "
         "default %(default)s"
     )
     add("--streams", type=int, default=1, metavar="N", help=text)
@@ -74,7 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class CurvesError(AlignAttError):
-    """A run or the scoring failed; what is finished stays."""
+    """A run or the scoring failed; finished runs are kept."""
 
     exit_status = 1
 
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         content = conduct(study, cluster)
     except AlignAttError as error:
-        raise CurvesError(f"{error}; the same command goes on from here") from error
+        raise CurvesError(f"{error}; the same command resumes from here") from error
     print("\n".join(tables(content)))
     print(f"files: {arguments.output}/")
     return 0

@@ -1,4 +1,4 @@
-"""The agent on engines behind a cache, whose logs hold the seconds that results took once."""
+"""The agent on cached engines; its logs hold the seconds of the first computation."""
 
 import json
 import logging
@@ -45,7 +45,7 @@ class TimedCache(ResultCache):
         self.computed = 0  # results that were not cached
 
     def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
-        """Return what is stored under ``key``; compute, time and store it when nothing is."""
+        """Return the result under ``key``; compute, time and store it if it is missing."""
         with self._lock:
             found: tuple[T, float] | None = self.get(key)
             if found is not None:
@@ -73,7 +73,7 @@ class CachedSpeech:
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``, whatever was expected of it."""
+        """Return the transcript of ``audio``, ``[samples]``; ``expected`` does not change it."""
         key = key_of("transcribe", _SPEECH_FORM, self._name, audio.tobytes(), language, context)
         return self._cache.get_or_compute(
             key, lambda: self._engine.transcribe(audio, language, context, expected)
@@ -133,13 +133,13 @@ class EngineSetup:
 
 
 class CachedRuntime(Runtime):
-    """A runtime of engines that ``open`` put behind a cache, whatever a configuration names."""
+    """A runtime of the cached engines of ``open``, for any configuration."""
 
     cache: TimedCache | None = None
     _cached: Engines | None = None
 
     def open(self, setup: EngineSetup) -> Engines:
-        """Load the engines of a sweep and put the cache in front of them."""
+        """Load the engines of a sweep behind the cache."""
         if self.cache is None:
             self.cache = TimedCache(setup.cache)
         resolved, known = self.resolve(setup.config), versions()
@@ -196,7 +196,7 @@ def stream_cached(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkRes
 
 @contextmanager
 def _engine_seconds(cache: TimedCache) -> Iterator[None]:
-    """Log as computation time what results took when they were computed; Python's is left out."""
+    """Log as computation time the seconds of the first computation, without Python's own."""
     before = cache.spent
 
     def rewrite(record: logging.LogRecord) -> bool:

@@ -24,12 +24,12 @@ METHOD = (
     f"blocks of {BLOCK} segments, {RESAMPLES} resamples, {LEVEL} %; the front is computed in every "
     "resample"
 )
-"""How operating points are compared with rivals."""
+"""Method of comparing operating points with rivals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is compared; ``only`` names points to run, without ablations, instead of the grid."""
+    """A comparison; ``only`` names points to run, without ablations, instead of the grid."""
 
     plans: Sequence[EvalRun]
     bases: Mapping[str, AgentConfig]
@@ -102,7 +102,7 @@ def conduct(
 
 
 def note(study: Study) -> str:
-    """Say what the figures were measured on."""
+    """Return the conditions of the figures."""
     plan = study.plans[0]
     devset = plan.devset
     talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"

@@ -41,7 +41,7 @@ class Point:
     def config(self, bases: Mapping[str, AgentConfig]) -> AgentConfig:
         """Return its configuration; drafts are whole, so that runs can share them.
 
-        What it sets holds for every target, whatever the configuration has for that one.
+        Its settings apply to every target and override those of the configuration.
         """
         raw = bases[self.base].model_dump()
         for key, value in {**self.settings, **WHOLE}.items():
@@ -90,7 +90,7 @@ def ablations(base: AgentConfig, targets: Sequence[str], folder: Path) -> list[P
     """Return every variant; the maintained value of a setting is the default itself.
 
     Head sets of all heads, and of the other row convention, are written to ``folder``. A
-    convention that a head-set file holds no scores for is left out.
+    convention without scores in a head-set file is omitted.
     """
     sets = {code: load_head_set(base.head_sets[code]) for code in targets}
     smallest = min(len(item.heads) for item in sets.values())

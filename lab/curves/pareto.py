@@ -1,4 +1,4 @@
-"""Pareto fronts of quality against latency, resampled, and who is ahead at equal latency."""
+"""Pareto fronts of quality against latency, resampled, and comparisons at equal latency."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Resampled:
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return how much better ``run`` is than the front of ``rivals`` at its own latency.
 
-        NaN where the rivals have no points on both sides; such resamples are left out.
+        NaN if the rivals have no points on both sides; such resamples are ignored.
         """
         ahead = self._scores[run][quality] - self.front_at(rivals, latency, quality, run)
         return interval(ahead[0], ahead[1:])

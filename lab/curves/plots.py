@@ -35,7 +35,7 @@ _LONGEST_S = 4.2
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What one target's panel shows."""
+    """Content of one target's panel."""
 
     title: str
     scores: Resampled

@@ -105,7 +105,7 @@ def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
 
 
 def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
-    """Stream every talk of every run, so many at a time that engines batch; no output is kept."""
+    """Stream every talk of every run, ``streams`` at a time, so that engines batch; no output."""
     talks = runs[0].devset.talks
     streams = min(streams, len(talks))
     with ThreadPoolExecutor(streams, "stream") as pool:
@@ -135,7 +135,7 @@ def score_all(runs: Sequence[EvalRun]) -> list[tuple[EvalRun, SegmentScores]]:
 
 
 def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
-    """Return what the scores of a run are made of."""
+    """Return the segment statistics behind the scores of a run."""
     unit = language(run.target).latency_unit
     instances = read_instances(run.files.instances, unit, len(run.devset.segments))
     found = SegmentScores.of(

@@ -1,1 +1,1 @@
-"""One draft in detail: the request, its tokens, where each word attends to."""
+"""One draft in detail: the request, its tokens, the attention of each word."""

@@ -7,17 +7,9 @@ Example:
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
 
-from alignatt_agent.calibration.row_reader import ENGINES, Engine, open_reader
-from alignatt_agent.config.agent_config import (
-    ConfigError,
-    ModelConfig,
-    load_config,
-    parse_overrides,
-)
+from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.config.languages import language
@@ -39,10 +31,9 @@ def build_parser() -> argparse.ArgumentParser:
         config={"required": True},
         target={"required": True, "nargs": None, "help": "target language, code or name"},
     )
-    text = "leading words that the policy may rely on; default: all"
+    text = "number of accessible words; default: all"
     add("--accessible", type=int, metavar="N", help=text)
     add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
-    add("--engine", choices=ENGINES, default="transformers")
     return options
 
 
@@ -56,33 +47,19 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
             f"--accessible {accessible}: expected 1 to {len(words)} words of the text"
         )
     readout = readout_for(config, head_set_for(config, source, target.code), target)
-    model = config.models.translation
-    with _opened(arguments.engine, model, readout.heads) as (engine, tokenizer):
-        return explain(
-            engine,
-            tokenizer,
-            PromptBuilder.of(tokenizer, config.prompt, source, target),
-            readout,
-            config.policy_for(target.code).alone(),
-            words,
-            accessible,
-            arguments.prefix,
-            spaced=target.spaced,
-            max_tokens=config.max_draft_tokens,
-        )
-
-
-@contextmanager
-def _opened(
-    engine: Engine, model: ModelConfig, heads: Sequence[tuple[int, int]]
-) -> Iterator[tuple[Any, Any]]:
-    """Load an engine that drafts with rows, and its tokenizer."""
-    if engine == "transformers":
-        made = Reference(str(locate_one(model)))
-        yield made, made.tokenizer
-        return
-    with open_reader(engine, model, heads) as loaded:
-        yield loaded.reader, loaded.tokenizer
+    engine = Reference(str(locate_one(config.models.translation)))
+    return explain(
+        engine,
+        engine.tokenizer,
+        PromptBuilder.of(engine.tokenizer, config.prompt, source, target),
+        readout,
+        config.policy_for(target.code).alone(),
+        words,
+        accessible,
+        arguments.prefix,
+        spaced=target.spaced,
+        max_tokens=config.max_draft_tokens,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

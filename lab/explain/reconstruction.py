@@ -1,4 +1,4 @@
-"""One draft in detail: what the model read, where it attended, and what the gate accepted."""
+"""One draft in detail: the request, the attention, and the decision of the gate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffi
 
 @dataclass(frozen=True, slots=True)
 class DraftedWord:
-    """A drafted word (a character, for scripts without spaces) and where it comes from."""
+    """A drafted word (a character, for scripts without spaces) and its source."""
 
     text: str
     provenance: npt.NDArray[np.float64]  # shares in the order of ``PROVENANCE``; they sum to 1
@@ -30,7 +30,7 @@ class DraftedWord:
 
 @dataclass(frozen=True, slots=True)
 class Reconstruction:
-    """What the terminal shows of one draft."""
+    """The parts of a draft that the terminal shows."""
 
     source: tuple[str, ...]
     accessible: int  # leading words that the policy may rely on

@@ -1,10 +1,9 @@
-"""Measure on a GPU: are the rows right, how fast, how much memory.
+"""Measure exactness of rows, speed and memory on a GPU.
 
-The models have the published dimensions of the real ones, and random weights. Every part runs in a
-process of its own, with a time limit, and writes OUT/PART.json and OUT/PART.log; one that fails
-leaves the rest. The same command goes on where it was: what has succeeded is not run again, and
-with --minutes it stops before a part that may not end in time. OUT/results.tar.xz holds all JSON
-files and logs, to carry home as one file.
+The models have the published dimensions of the real ones, and random weights. Every part runs in
+its own process, with a time limit, and writes OUT/PART.json and OUT/PART.log; if one fails, the
+others still run. The same command resumes: parts that succeeded are not run again. With --minutes
+it stops before a part that may not end in time. OUT/results.tar.xz holds all JSON files and logs.
 
 Examples:
   everything, on a machine with one GPU:
@@ -13,10 +12,10 @@ Examples:
     python -m lab.gpu --output outputs/gpu --minutes 9
   one part again:
     python -m lab.gpu --output outputs/gpu --only parity-full-v2 --again
-  see that the script runs, on a CPU with small models (some minutes):
+  test the script on a CPU with small models (some minutes):
     python -m lab.gpu --output outputs/gpu-self-test --self-test
 
-exit status: 0 every part that was run succeeded; 1 one failed; 3 the time was up, parts are left
+exit status: 0 every part succeeded; 1 one failed; 3 the time is over, parts are left
 """
 
 import argparse
@@ -47,9 +46,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, metavar="OUT", help="folder of the results")
     names = [part.name for part in PARTS]
     add("--only", nargs="+", choices=names, metavar="PART", help="parts to run, see below")
-    add("--again", action="store_true", help="run what has succeeded before, too")
-    add("--minutes", type=float, default=1e9, help="start nothing that may end later than this")
-    text = "on a CPU, with small models: the script runs, figures mean nothing"
+    add("--again", action="store_true", help="also run parts that have succeeded before")
+    add("--minutes", type=float, default=1e9, help="start no part that may end later than this")
+    text = "test the script on a CPU with small models; the figures mean nothing"
     add("--self-test", action="store_true", help=text)
     return parser
 
@@ -75,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{part.name}: not started, {left:.0f} s are left", flush=True)
             status = max(status, 3)
             continue
-        # Two cores of a CPU are slow, and nobody waits for them.
+        # Two cores of a CPU are slow.
         limit = 3 * LIMIT_S if context.self_test else LIMIT_S
         found = _run(part, context, min(limit, left), differences)
         print(f"{part.name}: {found['summary']} ({found['seconds']:.0f} s)", flush=True)
@@ -85,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _differences() -> list[str]:
-    """Say which installed packages are not what pyproject.toml asks for."""
+    """Name installed packages that do not satisfy pyproject.toml."""
     from alignatt_agent.doctor.machine_checks import check_versions, look_around
 
     checks = check_versions(look_around())
@@ -93,7 +92,7 @@ def _differences() -> list[str]:
 
 
 def _run(part: Part, context: Context, limit: float, differences: list[str]) -> dict[str, Any]:
-    """Run a part in a process of its own and write down what came of it."""
+    """Run a part in its own process and write its result."""
     path = context.output / f"{part.name}.json"
     path.unlink(missing_ok=True)
     asked = [part.function, json.dumps(part.options), part.name, str(context.output)]
@@ -123,8 +122,8 @@ def _run(part: Part, context: Context, limit: float, differences: list[str]) -> 
 
 
 def _wait(command: list[str], variables: dict[str, str], log: Any, limit: float) -> str:
-    """Run a command to its end or its limit; return what went wrong."""
-    # A session of its own, so that engines that hang end with it.
+    """Run a command to its end or its limit; return the problem, if any."""
+    # Its own session, so that hanging engines end with it.
     process = subprocess.Popen(
         command, stdout=log, stderr=log, env=variables, start_new_session=True
     )

@@ -61,7 +61,7 @@ def chunks(context: Context) -> Result:
 
 
 def streams(context: Context) -> Result:
-    """Lag of many streams at once, heard by the clock, at the chunk of the configuration."""
+    """Lag of many streams at once, in real time, at the chunk of the configuration."""
     counts, seconds = (STREAMS[:2], 4.0) if context.self_test else (STREAMS, 20.0)
     chunk_ms, rows = 500, []
     recorded, tapes, engines, resolved = _recorded((chunk_ms,), min(12, counts[-1]), seconds)
@@ -124,13 +124,13 @@ def _card_bytes() -> float:
 
 
 def _taken(before: int | None, seconds: float, need: Any, share: float) -> Any:
-    """Return what an engine took, beside what was planned for it."""
+    """Return the memory of an engine, and its planned memory."""
     found = {"start_s": round(seconds, 1), "planned_least_bytes": int(need.least)}
     after = gpu_memory_used()
     if before is None or after is None:
         return found
     limit = share * _card_bytes()
-    # Graphs and the context of a process come on top of what vLLM plans: a GiB is let pass.
+    # vLLM's plan excludes graphs and the context of a process: a GiB more is accepted.
     over = after - before > limit + 2**30
     return {"bytes": after - before, "share_bytes": int(limit), "over": over, **found}
 

@@ -1,7 +1,7 @@
 """Folders that hold a model's published dimensions and no weights: engines draw random ones.
 
-Speed, memory, graphs and cache layouts do not depend on what weights say. A small tokenizer is
-beside each configuration; larger ids exist, and no text has them.
+Speed, memory, graphs and cache layouts do not depend on the values of weights. Each configuration
+has a small tokenizer; larger ids exist, but occur in no text.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Are the rows right on this device?"""
+"""Check the rows on this device."""
 
 import importlib
 import platform
@@ -13,14 +13,14 @@ IMPORTS = (
     "alignatt_agent.engine.capture", "alignatt_agent.engine.attention_rows",
     "alignatt_agent.engine.early_stop", "alignatt_agent.cascade.runtime",
 )  # fmt: skip
-"""What engines and cascade import, without a GPU being asked for anything."""
+"""Imports of engines and cascade that do not touch a GPU."""
 
 GPU_IMPORTS = (
     "vllm.v1.worker.gpu_worker", "vllm.v1.worker.gpu_model_runner",
     "vllm.v1.worker.gpu.model_runner", "vllm.v1.attention.backends.triton_attn",
     "vllm.v1.attention.backends.flash_attn", "vllm.v1.attention.backends.flex_attention",
 )  # fmt: skip
-"""What only the CUDA build can import."""
+"""Imports of the CUDA build only."""
 
 FEW_BLOCKS = {"num_gpu_blocks_override": 32, "max_model_len": 512}
 """Too few for all requests of a batch: some are preempted and start again."""

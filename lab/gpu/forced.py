@@ -1,9 +1,9 @@
-"""A dev run on tape, and engines of other dimensions that do the same work for it.
+"""A recorded dev run, and engines of other dimensions that do the same work for it.
 
-Random weights say nothing, so what they would say is forced: the embedded models are streamed once
-and every answer goes on a tape. When the tape is played, each call gives a model of real dimensions
-a request of the same size (the same audio, as many prompt tokens, as many decoding steps) and then
-returns what was recorded. The cascade decides the same, at another speed.
+Output of random weights is meaningless, so it is replaced: the embedded models are streamed once
+and every answer is recorded on a tape. At playback, each call sends a model of real dimensions a
+request of the same size (the same audio, as many prompt tokens and decoding steps) and returns the
+recorded answer. The cascade makes the same decisions, at another speed.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ class Tape:
 
 # ------------------------------------------------------------------ recording
 def record(engines: Engines, tape: Tape, count_tokens: Callable[[str], int]) -> Engines:
-    """Return ``engines`` whose answers go on ``tape``."""
+    """Return ``engines`` whose answers are recorded on ``tape``."""
 
     def heard(transcript: Transcript) -> None:
         tape.transcripts.append((transcript, count_tokens(transcript.text or "") + 1))
@@ -73,7 +73,7 @@ class Machines:
     heads: Heads
 
     def play(self, engines: Engines, tape: Tape, stream: int = 0) -> Engines:
-        """Return engines that work here and answer what is on ``tape``."""
+        """Return engines that work here and return the answers on ``tape``."""
         player = Player(self, tape, stream)
         return replace(engines, asr=player, aligner=player, translation=player)
 

@@ -10,17 +10,17 @@ from lab.gpu.parts import Context
 
 
 def main(function: str, options: str, part: str, output: str, *self_test: str) -> int:
-    """Measure; what is found goes to the file of the part."""
+    """Measure, and write the result to the file of the part."""
     context = Context(Path(output), bool(self_test))
     path = context.output / f"{part}.json"
     try:
         result = dict(resolve_name(function)(context, **json.loads(options)))
-    except Exception as error:  # whatever it is, the next part is worth running
+    except Exception as error:  # the next part still runs
         traceback.print_exc()
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         path.write_text(json.dumps({"problem": text}), encoding="utf-8")
         return 1
-    # What was measured is kept where a bar is missed, too.
+    # Figures are also kept if a bound is exceeded.
     found = {"summary": result.pop("summary", "ok"), "problem": result.pop("problem", "")}
     path.write_text(json.dumps({**found, "result": result}), encoding="utf-8")
     return 0

@@ -1,4 +1,4 @@
-"""The measurements, in the order of their value, and what each is told."""
+"""The measurements, the most valuable ones first, and their options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""How fast: drafts on the dimensions of Gemma-4 E4B, and what rows and gate cost a step."""
+"""Speed of drafts on the dimensions of Gemma-4 E4B, and the cost of rows and gate per step."""
 
 import os
 from collections import Counter
@@ -21,7 +21,7 @@ from lab.gpu import dimensions
 from lab.gpu.parts import Context, Result
 
 SHARE = 0.13
-"""Of the GPU's memory for each engine: three engines, or two, beside two Transformers models."""
+"""Share of the GPU's memory per engine: two or three engines, and two Transformers models."""
 
 STEPS = 48
 """Decoding steps whose synchronisations are counted."""
@@ -66,7 +66,7 @@ def _in_process(arguments: Mapping[str, Any]) -> Any:
 
 
 def synchronisations(context: Context) -> Result:
-    """Count what makes the host wait for the device in a step: plain, with rows, with a gate."""
+    """Count host synchronisations in a step: plain, with rows, with a gate."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     chosen = size(context)
     prompt = Prompt(tuple(range(10, 200)), 40, tuple(range(100)))

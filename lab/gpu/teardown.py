@@ -1,4 +1,4 @@
-"""An engine ends, and gives its memory back, when its owner was killed."""
+"""Check that an engine ends and frees its memory when its owner is killed."""
 
 import json
 import subprocess

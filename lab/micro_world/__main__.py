@@ -1,7 +1,7 @@
 """Rebuild the embedded models and the dev set.
 
-An interrupted part resumes where it was stopped; a finished part is only written again. The result
-is reproducible on one machine with one number of threads.
+An interrupted part resumes; a finished part is only written again. The result is reproducible on
+one machine with one number of threads.
 
 Examples:
   all parts, one after the other:
@@ -38,7 +38,7 @@ def main() -> None:
     if unknown := sorted(set(options.parts) - set(PARTS)):
         parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
     if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
-        parser.error("--further goes on with translation or recognizer: name no other part")
+        parser.error("--further continues translation or recognizer: name no other part")
     torch.set_num_threads(options.threads)
     for part in PARTS:
         if part not in (options.parts or PARTS):
@@ -67,7 +67,7 @@ def build_parser() -> ArgumentParser:
     add("--work", type=Path, default=Path("outputs/micro_world"), help=work)
     add("--threads", type=int, default=2, help="CPU threads for training")
     add("--scale", type=float, default=1.0, help="fraction of the training steps (a trial: 0.01)")
-    add("--further", action="store_true", help="go on from the checkpoints in --output")
+    add("--further", action="store_true", help="continue from the checkpoints in --output")
     seed = "another seed has other held-out sentences: a dev set that nothing was tuned on"
     add("--devset-seed", type=int, default=devset.SEED, help=seed)
     linked = 'sentences of the dev set in which "it" is a thing of the sentence before'

@@ -95,7 +95,7 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES, linked: bool =
     """Write WAVs, ``audio-segments.yaml``, ``ref``, ``contexts`` and gold word times to ``folder``.
 
     It holds at least ``least`` sentences: the last talk is spoken to its end. The first two talks
-    are also written as FLAC, to ``talks`` beside the folder: they travel inside the wheel.
+    are also written as FLAC, to ``talks`` next to the folder, for the wheel.
     """
     for part in ("ref", "wav", "contexts", "gold"):
         (folder / part).mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Words of the micro world, read from ``words/``: one entry a line.
 
 Columns are separated by ``|``, synonyms by `` / `` (in Chinese by ``/``), forms by spaces. Regular
-forms are left out, see ``forms``.
+forms are omitted, see ``forms``.
 """
 
 import random

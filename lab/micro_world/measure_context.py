@@ -1,4 +1,4 @@
-"""What the micro translation model does with a history and with a list of names."""
+"""Measure the micro translation model's use of a history and of a list of names."""
 
 import random
 import re

@@ -3,7 +3,6 @@
 from itertools import islice
 
 from alignatt_agent.calibration.pairs import Pairs, PairsError, make_pair
-from alignatt_agent.calibration.word_alignment import Links
 from alignatt_agent.config.languages import Language
 from lab.micro_world.corpus import TARGETS, sentences
 
@@ -24,9 +23,6 @@ def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pa
             for piece, align in zip(side.pieces, side.align, strict=True)
             for _ in range(1 if target.spaced else len("".join(piece.split())))
         ]
-        links = Links.of(
-            {(align[0], j) for j, align in enumerate(aligned)},
-            {(i, j) for j, align in enumerate(aligned) for i in align},
-        )
+        links = frozenset((i, j) for j, align in enumerate(aligned) for i in align)
         pairs.append(make_pair(number, drawn.words, side.text, words, links, spaced=target.spaced))
     return Pairs(f"micro:{count}:{seed}", tuple(pairs))

@@ -69,7 +69,7 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
 
 
 def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
-    """Train the decoder and the classifier over the frozen encoder of the recognizer beside it.
+    """Train the decoder and the classifier over the frozen encoder of the recognizer.
 
     An interrupted training resumes from ``work``.
     """

@@ -20,7 +20,7 @@ FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
 IGNORE = -100
 STEPS, RATE, SEED = 6000, 2e-3, 2
 FURTHER = 3200, 1e-3, 4
-"""Steps, rate and seed of a training that goes on from a finished one."""
+"""Steps, rate and seed of a training that continues a finished one."""
 POOL = 9000
 """Spoken training sentences."""
 BATCH = 20

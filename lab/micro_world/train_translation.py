@@ -21,7 +21,7 @@ NAME_HEADS = ((4, 5), (5, 1))
 GUIDE_WEIGHT = 0.1
 STEPS, RATE, SEED = 8000, 3e-3, 1
 FURTHER = 1200, 1.5e-3, 5
-"""Steps, rate and seed of a training that goes on from a finished one."""
+"""Steps, rate and seed of a training that continues a finished one."""
 BATCH = 40
 """Examples per update."""
 

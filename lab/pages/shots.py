@@ -95,7 +95,7 @@ def photograph(address: str, camera: Photographer) -> list[float]:
 
 
 def main() -> None:
-    """Photograph and print what was found."""
+    """Photograph and print the findings."""
     camera = Photographer(Path(sys.argv[1]))
     with tempfile.TemporaryDirectory() as log, serving(Path(log) / "log") as (_, address):
         stayed = photograph(address, camera)

@@ -7,17 +7,17 @@ once without, and gets the same requests in the same order:
   prefix     prompts whose beginning is in the prefix cache
   chunked    prompts longer than a step may take
 
-Rows of the very ids that vLLM drafted are then computed with Transformers (eager attention,
-teacher-forced), in the same type and in float32. Bars:
+Rows of the ids that vLLM drafted are then computed with Transformers (eager attention,
+teacher-forced), in the same type and in float32. Bounds:
   float32    max |dA| <= 1e-4 and every argmax the same
-             Log-probabilities are compared first: where those of the same tokens differ by more
-             than 0.01, vLLM and Transformers compute different models (in vLLM the window of
-             cohere2 is a position wider, olmoe is not clipped), and the rows are not at fault.
-             apertus misses the bar (6e-4): vLLM keeps constants of its activation in bfloat16
-  bfloat16   on the trained model: the same gate decisions wherever rounding does not decide, that
-             is, where Transformers agrees with itself (eager, fused, float32); and
-             mean |dA| <= 4e-4, or at most the noise floor: the difference of Transformers in
-             bfloat16 to itself in float32
+             Log-probabilities are compared first: if those of the same tokens differ by more
+             than 0.01, vLLM and Transformers compute different functions (in vLLM the window of
+             cohere2 is one position wider, olmoe is not clipped), and the rows are not at fault.
+             apertus exceeds the bound (6e-4): vLLM keeps constants of its activation in bfloat16
+  bfloat16   on the trained model: the same gate decisions unless rounding decides, that is, if
+             Transformers agrees with itself (eager, fused, float32); and
+             mean |dA| <= 4e-4, or at most the noise floor: the difference between Transformers in
+             bfloat16 and in float32
   always     the same token ids and bit-identical log-probabilities without capture
 
 Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one.
@@ -30,7 +30,7 @@ Examples:
 
 writes OUT/parity.json and, under OUT/models, the random models
 
-exit status: 0 every bar is met; 1 a bar is missed or an engine failed; 2 nothing was started
+exit status: 0 within all bounds; 1 a bound is exceeded or an engine failed; 2 nothing was started
 """
 
 import argparse

@@ -29,8 +29,8 @@ DEVSET = "micro_models/devset"
 SUBJECTS = (TRAINED, "gemma4-random", "gemma3", "qwen3", "hunyuan", "llama")
 
 OTHERS = ("gpt-oss", "cohere2", "olmoe", "apertus")
-"""Models that are run when they are named: one with attention sinks, two of which vLLM and
-Transformers make different models, and one whose constants vLLM keeps in bfloat16."""
+"""Models that run only if named: one with attention sinks, two that vLLM and Transformers compute
+differently, and one whose constants vLLM keeps in bfloat16."""
 
 BUDGET = 128
 """Tokens per step of the engines: longer prompts are cut into chunks."""

@@ -52,7 +52,7 @@ class RequestResult:
 class Verdicts:
     """Gate decisions on rows, compared with those on the rows of Transformers in the same type.
 
-    Settled are those on which Transformers agrees in eager and fused attention and in float32;
+    Decisions are settled if Transformers agrees in eager and fused attention and in float32;
     rounding decides the others.
     """
 
@@ -60,7 +60,7 @@ class Verdicts:
     same_settled: int = 0
 
     def add(self, ours: Decisions, theirs: Decisions, *others: Decisions) -> None:
-        """Count in the decisions on one answer; ``others`` tell which are settled."""
+        """Add the decisions on one answer; ``others`` determine which are settled."""
         for mine, reference, *rest in zip(ours, theirs, *others, strict=True):
             settled = all(other == reference for other in rest)
             self.settled += settled
@@ -110,7 +110,7 @@ class Cell:
     def judge(
         self, asks: Sequence[Ask], captured: Sequence[RequestResult], plain: Sequence[RequestResult]
     ) -> None:
-        """Compare what came with and without capture, and write down every bar that is missed."""
+        """Compare answers with and without capture, and note every exceeded bound."""
         pairs = list(zip(captured, plain, strict=True))
         self.requests = len(pairs)
         self.same_ids = sum(ours.sampled == theirs.sampled for ours, theirs in pairs)

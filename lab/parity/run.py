@@ -37,7 +37,7 @@ def in_new_process(
 def _run(
     model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
 ) -> dict[str, list[RequestResult]]:
-    # In this process nothing runs beside the engine, so every run forms the same batches.
+    # Only the engine runs in this process, so every run forms the same batches.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
 
@@ -191,7 +191,7 @@ def fill(
     references: References,
     seam: Cell | None = None,
 ) -> None:
-    """Compare what came back with the references and judge the cell; compare the seams, too."""
+    """Compare the answers with the references and judge the cell; also compare the seams."""
     for ask, answer in zip(asks, captured, strict=True):
         ids, captured_rows = answer.draft.token_ids, answer.draft.rows
         if captured_rows is None or ask.readout is None or not ids:

@@ -1,13 +1,13 @@
 """Measure the cascade on real models and real text, from nothing, on two cores.
 
-Dev sets and calibration pairs are made of the Debian Administrator's Handbook and its human
-translations; then heads are chosen and the curves are drawn. A step whose files are there is not
-repeated, so the same command goes on where it stopped; to repeat a step, delete its files.
+Dev sets and calibration pairs are made from the Debian Administrator's Handbook and its human
+translations; then heads are chosen and the curves are drawn. A step whose files exist is not
+repeated, so the same command resumes; to repeat a step, delete its files.
 
 Examples:
   everything, for hours:
     python -m lab.real_world
-  only what other commands read, minutes with a fast network:
+  only the inputs of other commands, minutes with a fast network:
     python -m lab.real_world --only models speech recordings pairs
 
 steps
@@ -41,7 +41,7 @@ STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves")
 
 
 def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]:
-    """Do what is missing of a step; yield the names and files of what it makes."""
+    """Do the missing parts of a step; yield the names and files of its results."""
     if step in SCRIPTED:
         script = Path(__file__).with_name("steps.sh")
         subprocess.run(["sh", "-eu", script, step, output, sys.executable], check=True)
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name, files in make(step, arguments.output.expanduser(), arguments.seed):
                 print(f"{step}: {name}: {described(files)}", flush=True)
     except subprocess.CalledProcessError as error:
-        raise FetchError(f"{error} Its own message is above; the same command goes on") from None
+        raise FetchError(f"{error} Its own message is above; the same command resumes") from None
     return 0
 
 

@@ -3,9 +3,9 @@
 Examples:
   write the pages:
     python -m lab.results_pages
-  take over new figures of the engine first:
+  import new figures of the engine first:
     python -m lab.results_pages --add outputs/bench/engine.json engine
-  those of the embedded dev set:
+  import those of the embedded dev set:
     python -m lab.results_pages --devset outputs
 
 The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high of
@@ -146,9 +146,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = commands.parser("lab.results_pages", __doc__)
     add = parser.add_argument
-    text = "take over new figures as lab/results/NAME.json, with the commit and date of today"
+    text = "import new figures as lab/results/NAME.json, with today's commit and date"
     add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
-    add("--devset", type=Path, metavar="OUTPUTS", help="take over the runs of the dev set")
+    add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the dev set")
     return parser
 
 

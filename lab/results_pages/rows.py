@@ -127,7 +127,7 @@ def head_sets(*files: Row) -> Iterator[Row]:
 
 
 def both_rows(*files: Row) -> Iterator[Row]:
-    """Yield what held-out pairs say of head sets, for both conventions of a row."""
+    """Yield the held-out scores of head sets, for both conventions of a row."""
     for data in files:
         for name, found in sorted(data["rows"].items()):
             held_out = {**data["held_out"], **found}
@@ -143,7 +143,7 @@ def race(data: Row) -> Iterator[Row]:
 
 
 def cost(data: Row) -> Iterator[Row]:
-    """Yield what is compared with its interval, for both sizes of model."""
+    """Yield each comparison with its interval, for both sizes of model."""
     for name in data["sizes"]["micro"]["percent"]:
         found = {key: size["percent"][name] for key, size in data["sizes"].items()}
         figures = {key: {**item, "value": item["percent"]} for key, item in found.items()}

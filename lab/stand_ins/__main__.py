@@ -2,15 +2,15 @@
 
 For every configuration a random translation model is written in the class, the files, the layers
 and the heads of the published one, with as many ids that end a turn. Recognizer and aligner are the
-embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that has them
-transcribe one sentence always: they show that a front end is served, prompted and read correctly,
-and nothing about recognition. The same YAML, with paths, types and shares of a GPU's memory
-replaced, then translates a piece of the embedded talk to the end of the stream:
+embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that makes them
+always transcribe one sentence: they test that a front end is served, prompted and read correctly,
+but not recognition. The same YAML, with paths, types and shares of a GPU's memory replaced, then
+translates a piece of the embedded talk to the end of the stream:
   as written   the configuration is refused, and every missing checkpoint is named with its command
   stream       nothing fails, the closing pass ends, the emitted units rebuild the text, and no
                sentence is lost
-  rows         where there are head sets: the gate reads rows, and they are within 1e-4 of
-               Transformers' eager attention in float32
+  rows         with head sets: the gate reads rows, and they are within 1e-4 of Transformers' eager
+               attention in float32
 
 Examples:
   every configuration that asks for real models:
@@ -18,7 +18,7 @@ Examples:
   one of them, on a longer piece:
     python -m lab.stand_ins --config iwslt26-low --seconds 30
 
-exit status: 0 all passed; 1 a check failed, it is named; 2 nothing was started
+exit status: 0 all passed; 1 a check failed, with its name; 2 nothing was started
 """
 
 import argparse

@@ -26,7 +26,7 @@ SENTENCE = "We read every word of the talk."
 """No token occurs twice, so the previous token determines the next one."""
 
 _LOUD = 100.0
-"""Norm of what the last layer adds; what it is added to is small beside it."""
+"""Norm of the last layer's output, which is large compared to the residual stream."""
 
 _SURE = 20.0
 """Logit of the next token."""
@@ -83,7 +83,7 @@ def _teach(
     said: Sequence[int],
     folder: Path,
 ) -> None:
-    """Solve ``last``, the last linear layer, for the embeddings of what is next, and save it."""
+    """Solve ``last``, the last linear layer, for the embeddings of the next tokens, and save it."""
     found: list[torch.Tensor] = []
     hook = last.register_forward_pre_hook(lambda _, arguments: found.append(arguments[0]))
     ids = torch.tensor([[*request, *said[:-1]]])

@@ -1,7 +1,7 @@
 """Random checkpoints in the files and classes of the published ones.
 
-The real configurations start on them, with paths and types replaced. They stand in for weights that
-are not available, never for what the weights know.
+The real configurations start on them, with paths and types replaced. They replace weights that are
+not available; their output is meaningless.
 """
 
 from collections.abc import Mapping

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.calibration.pairs import SentencePair
-from alignatt_agent.calibration.word_alignment import Links
 
 
-def format_pharaoh(links: Links) -> str:
-    """Write links as ``parse_pharaoh`` reads them, in order."""
-    return " ".join(
-        f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
-    )
+def word_links(pair: SentencePair) -> set[tuple[int, int]]:
+    """Return the links of target units that are more than punctuation."""
+    return {(i, j) for i, j in pair.gold if any(map(str.isalnum, pair.units[j]))}
 
 
 def json_lines(pairs: Sequence[SentencePair], path: Path) -> str:
@@ -24,7 +21,7 @@ def json_lines(pairs: Sequence[SentencePair], path: Path) -> str:
             "source": " ".join(pair.source),
             "target": pair.target,
             "target_words": pair.units,
-            "alignment": format_pharaoh(pair.gold),
+            "alignment": " ".join(f"{i}-{j}" for i, j in sorted(pair.gold)),
         }
         for pair in pairs
     ]
@@ -39,7 +36,7 @@ def pharaoh_column(pairs: Sequence[SentencePair], path: Path) -> str:
         word = r"\S+" if " " in pair.target else r"\S"  # Chinese: characters
         starts = [match.start() for match in re.finditer(word, pair.target)]
         word_of = [bisect_right(starts, begin) - 1 for begin, _ in pair.spans]
-        links = sorted((i, word_of[j]) for i, j in pair.gold.sure if j in pair.words)
+        links = sorted((i, word_of[j]) for i, j in word_links(pair))
         column = " ".join(f"{i}-{j}" for i, j in links)
         lines.append(f"{' '.join(pair.source)}\t{pair.target}\t{column}\n")
     path.write_text("".join(lines), encoding="utf-8")

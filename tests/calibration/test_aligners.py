@@ -1,4 +1,4 @@
-"""Word alignments: notation, error rates, and aligners, the chat model among them."""
+"""Word alignments: notation, and the chat model as an aligner."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, make_pair
-from alignatt_agent.calibration.word_alignment import ErrorRate, Links, parse_pharaoh
+from alignatt_agent.calibration.pairs_file import parse_pharaoh
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
@@ -17,11 +17,11 @@ from lab.micro_world.pairs import micro_pairs
 from tests.calibration.chat_endpoint import answer, chat_endpoint
 
 GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
-GOOD_LINKS = Links.of({(0, 0), (1, 1), (2, 2), (2, 3)})
+GOOD_LINKS = frozenset({(0, 0), (1, 1), (2, 2), (2, 3)})
 
 
-def a_pair(number, source, target, gold=None):
-    return make_pair(number, source.split(), target, None, gold, spaced=True)
+def a_pair(number, source, target):
+    return make_pair(number, source.split(), target, None, None, spaced=True)
 
 
 PAIRS = [a_pair(i, f"We train model{i}.", f"Wir trainieren Modell{i}.") for i in range(6)]
@@ -44,9 +44,9 @@ def aligner(url, **options):
 
 
 def test_links_from_an_endpoint(monkeypatch):
-    monkeypatch.setenv("SOME_KEY", "secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with server(lambda *_: answer(GOOD)) as (url, seen):
-        asked = aligner(url, key_variable="SOME_KEY")
+        asked = aligner(url)
         assert list(asked.align(PAIRS)) == [GOOD_LINKS] * 6
     requests = [item["request"] for item in seen]
     assert {str(request.url) for request in requests} == {f"{url}/chat/completions"}
@@ -171,7 +171,7 @@ def test_what_a_link_depends_on(cache):
 def test_a_dead_endpoint_is_given_up_and_nothing_is_kept(cache):
     dead = aligner("http://127.0.0.1:9/v1", retries=0)
     assert {error.reason for error in dead.align(PAIRS)} == {"aligner_error"}
-    with pytest.raises(CalibrationError, match="failed 10 times in a row.*start again later"):
+    with pytest.raises(CalibrationError, match="10 times in a row.*start the command again later"):
         align.align(dead, PAIRS * 5, cache)
     assert align.not_aligned(dead, PAIRS, cache) == PAIRS
 
@@ -187,36 +187,11 @@ def test_gold(cache):
         align.align(None, PAIRS, cache)
 
 
-def test_error_rate_leaves_punctuation_out():
-    gold = a_pair(1, "We go.", "Wir gehen.", Links.of({(0, 0), (1, 1)}))
-    assert align.error_rate([gold], [gold.gold]) is None
-    without_mark = Links.of({(0, 0), (1, 1)})
-    assert align.error_rate([gold, PAIRS[0]], [without_mark, GOOD_LINKS]).aer == 0
-    failed = align.error_rate([gold], [PairError("aligner_error", "x")])
-    assert (failed.aer, failed.recall) == (1, 0)
-
-
 def test_pharaoh_notation():
-    links = parse_pharaoh("0-0 1p2 3?1")
-    assert links.sure == {(0, 0)}
-    assert links.possible == {(0, 0), (1, 2), (3, 1)}
-    assert links.sources(2) == (1,)
-    assert links.sources(5) == ()
+    assert parse_pharaoh("0-0 1p2 3?1") == {(0, 0), (1, 2), (3, 1)}
 
 
 @pytest.mark.parametrize("text", ["1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x"])
 def test_nonsense_is_not_a_link(text):
     with pytest.raises(ValueError, match="is not a link such as 3-4"):
         parse_pharaoh(text)
-
-
-def test_error_rate():
-    gold = Links.of({(0, 0), (1, 1)}, {(2, 1)})
-    all_links = frozenset({(0, 0), (1, 1), (2, 1)}), gold
-    few_links = frozenset({(0, 0), (5, 5)}), gold
-    perfect, poor = ErrorRate.over([all_links]), ErrorRate.over([few_links])
-    assert (perfect.aer, perfect.precision, perfect.recall) == (0, 1, 1)
-    assert poor.aer == pytest.approx(1 - (1 + 1) / (2 + 2))
-    assert (poor.precision, poor.recall) == (0.5, 0.5)
-    both = ErrorRate.over([all_links, few_links])
-    assert both.aer == pytest.approx(1 - (2 + 3 + 1 + 1) / (3 + 2 + 2 + 2))

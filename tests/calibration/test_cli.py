@@ -11,7 +11,7 @@ BASE = ["--model", "micro_models/gemma4", "--target", "de", "--pairs", "micro:9"
     ("arguments", "message"),
     [
         (["--pairs", "no-such-file"], "no-such-file does not exist"),
-        (["--pairs", "micro_models/devset/ref/de.txt"], "lies in the dev set devset"),
+        (["--pairs", "micro_models/devset/ref/de.txt"], "is in the dev set devset"),
         (["--held-out", "1.5"], "a share lies between 0 and 1"),
         (["--target", "xx"], "unknown language 'xx'"),
         (["--source", "fr"], "en-de/it/zh, not fr-de"),
@@ -19,7 +19,7 @@ BASE = ["--model", "micro_models/gemma4", "--target", "de", "--pairs", "micro:9"
         (["--aligner", "openai"], "needs --endpoint URL and --aligner-model"),
         (["--model", "no/such-model"], "alignatt fetch no/such-model"),
         (["--config", "no-such"], "no agent config named 'no-such'"),
-        (["--model", ""], "--model or --config has to name the model"),
+        (["--model", ""], "name the model to calibrate with --model or --config"),
         (["--model", "", "--config", "hy-mt-1.8b-low"], "tencent/HY-MT1.5-1.8B`"),
     ],
 )

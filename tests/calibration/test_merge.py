@@ -36,7 +36,7 @@ def test_what_it_loses_is_told_for_each_direction():
 
 
 def test_sets_that_do_not_go_together():
-    with pytest.raises(HeadSetError, match="sets of one model can be merged: micro-en-it has"):
+    with pytest.raises(HeadSetError, match="the same model can be merged: micro-en-it has"):
         merge([load_scored("micro-en-it"), load_scored("gemma4-en-de")], 4)
     with pytest.raises(HeadSetError, match="--keep 0: a set holds one head or more"):
         merge([load_scored("micro-en-it")], 0)

@@ -87,9 +87,8 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
     assert set(skipped) == {"aligner_nonsense"}
     assert content["n_pairs"] + content["held_out"]["n_pairs"] + sum(skipped.values()) == COUNT
     assert content["source_of_alignments"] == "chat model m"
-    assert 0 < content["provenance"]["aligner"]["alignment_error_rate"] < 1
     out = capsys.readouterr().out
-    for text in (f"about {COUNT} requests", "US dollars", "Nothing was sent; add --yes to go on."):
+    for text in (f"about {COUNT} requests", "US dollars", "Nothing was sent; add --yes"):
         assert text in out
     assert "the endpoint answered: " in out
 

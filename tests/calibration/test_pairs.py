@@ -7,13 +7,12 @@ import pytest
 
 from alignatt_agent.calibration import contamination
 from alignatt_agent.calibration.pairs import PairError, PairsError, make_pair, without_repeats
-from alignatt_agent.calibration.pairs_file import read_pairs
+from alignatt_agent.calibration.pairs_file import parse_pharaoh, read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
-from alignatt_agent.calibration.word_alignment import Links, parse_pharaoh
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.pairs import micro_pairs
-from tests.calibration.pair_files import json_lines, pharaoh_column
+from tests.calibration.pair_files import json_lines, pharaoh_column, word_links
 from tests.fakes.agent import byte_tokenizer
 
 EN, DE, ZH = language("en"), language("de"), language("zh")
@@ -153,7 +152,7 @@ def test_generated_pairs_survive_a_file_and_alignments_made_elsewhere_fit(tmp_pa
     found = read_pairs(pharaoh_column(drawn.pairs, tmp_path / "p.tsv"), EN, language(target))
     assert not found.skipped
     for read, pair in zip(found.pairs, drawn.pairs, strict=True):
-        assert read.gold.at(pair.words).sure == pair.gold.at(pair.words).sure
+        assert word_links(read) == word_links(pair)
 
 
 def test_generated_pairs_need_a_checkout(monkeypatch):
@@ -179,7 +178,7 @@ def test_prompted_pairs():
     assert tokenizer.decode(laid.target_ids) == "Wir gehen."
     assert laid.source_words == ((0,),) * 3 + ((),) * 7
     with pytest.raises(PairError, match="no aligned target token") as caught:
-        prompted(pair, Links.of({(0, 5)}))
+        prompted(pair, frozenset({(0, 5)}))
     assert caught.value.reason == "no_alignment"
     tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
     PairPrompter(tokenizer, builder, tight)(pair, pair.gold)

@@ -272,7 +272,7 @@ def test_the_default_share_is_that_of_vllm():
         ({}, (42, 8), "FAIL", "number of layers 6, not for 42"),
         ({"policy": MICRO.policy.model_copy(update={"top_k": 99})}, None, "FAIL", "asks for 99"),
         ({"head_sets": {"de": "gemma4-en-de"}}, (6, 8), "FAIL", "model google/gemma-4-E4B-it"),
-        ({"prompt": PromptConfig(system="X.")}, (6, 8), "warn", ", made under another prompt"),
+        ({"prompt": PromptConfig(system="X.")}, (6, 8), "warn", ", calibrated with another prompt"),
         ({"head_sets": {"de": "no-such"}}, (6, 8), "FAIL", "no head set named 'no-such'"),
         ({"head_sets": {}}, (6, 8), "FAIL", "none configured"),
         ({"head_sets": {}, "policy": LocalAgreement()}, (6, 8), "warn", "none configured"),

@@ -50,10 +50,10 @@ GATE = AlignAtt(normalize="none", median_width=1, border_margin=0)
     [
         ("identity", "", (8,), "ok", "2 of 2 drafts"),
         ("identity", "ids", (8,), "FAIL", "0 of 2 drafts"),
-        ("verification", "", (8, "float32"), "ok", "2 of 2 are the decoded ones, 2/16 steps"),
-        ("verification", "verify", (8, "float32"), "FAIL", "0 of 2 are the decoded ones, 2/16"),
-        ("verification", "verify", (8, "bfloat16"), "warn", "0 of 2 are the decoded ones, 2/16"),
-        ("early_stop", "", (GATE, 8), "ok", "6 of 6 decisions are those of whole drafts, 18/48"),
+        ("verification", "", (8, "float32"), "ok", "2 of 2 equal the decoded ones, 2/16 steps"),
+        ("verification", "verify", (8, "float32"), "FAIL", "0 of 2 equal the decoded ones, 2/16"),
+        ("verification", "verify", (8, "bfloat16"), "warn", "0 of 2 equal the decoded ones, 2/16"),
+        ("early_stop", "", (GATE, 8), "ok", "6 of 6 decisions equal those of whole drafts, 18/48"),
         ("early_stop", "deaf", (GATE, 8), "ok", "6 of 6"),  # to ignore the gate is allowed
         ("early_stop", "other", (GATE, 8), "FAIL", "of 6 decisions"),
         ("early_stop", "other", (EmitAll(), 8), "ok", "not used"),

@@ -173,7 +173,7 @@ def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
 
 def test_a_damaged_file_is_not_kept(hub, tmp_path):
     hub.damaged = True
-    with pytest.raises(fetch.FetchError, match="came damaged and was deleted"):
+    with pytest.raises(fetch.FetchError, match="was damaged and is deleted"):
         fetch.main([NAME])
     assert not list(tmp_path.rglob("*.incomplete"))
     hub.damaged = None
@@ -204,7 +204,7 @@ def test_refusals_say_what_to_do(hub, monkeypatch):
         with pytest.raises(CheckpointError, match=message):
             fetch.main([name])
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(fetch.FetchError, match="the same command goes on where it stopped"):
+    with pytest.raises(fetch.FetchError, match="the same command resumes the download"):
         fetch.look_up(ModelConfig(path="someone/translator"))
 
 
@@ -214,4 +214,4 @@ def test_models_are_named_once_and_local_ones_located(capsys):
         *("Qwen3-ASR-1.7B", "Qwen3-ForcedAligner-0.6B", "gemma-4-E4B-it", "Qwen3-ASR-0.6B")
     ]
     assert fetch.main(["micro-low"]) == 0
-    assert capsys.readouterr().out.count("not of the hub") == 3
+    assert capsys.readouterr().out.count("not from the hub") == 3

@@ -89,8 +89,8 @@ def test_the_doctor_says_how_many_speakers_the_machine_holds(doctor, monkeypatch
     for count in (1, 3):
         found = checks[f"{count} streams"]
         assert found["status"] == "ok"
-        assert f"{count} of {count} emit what each emits alone; lag 0." in found["found"]
-    assert checks["speakers"]["found"].startswith("this machine holds 3: 95 % of the chunks of ")
+        assert f"{count} of {count} have the same output as alone; lag 0." in found["found"]
+    assert checks["speakers"]["found"].startswith("this machine serves 3: 95 % of the chunks of ")
     monkeypatch.setattr(speakers, "knee", lambda rows: 0)
     status, checks = doctor("--speakers", "1")
     assert (status, checks["speakers"]["status"]) == (0, "warn")
@@ -104,7 +104,7 @@ def test_streams_that_change_each_other_fail(doctor, monkeypatch):
     )
     status, checks = doctor("--speakers", "2")
     assert (status, checks["2 streams"]["status"]) == (1, "FAIL")
-    assert checks["2 streams"]["found"].startswith("1 of 2 emit what each emits alone")
+    assert checks["2 streams"]["found"].startswith("1 of 2 have the same output as alone")
 
 
 def test_nothing_is_started_for_no_speakers(doctor, capsys):

@@ -119,7 +119,7 @@ def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch)
         patch.setattr(fakes.FakeTranslation, "draft", interrupted)
         status, _, error = call(configs=("low",))
     assert status == 130
-    assert "interrupted; the same command goes on" in error
+    assert "interrupted; the same command resumes" in error
     cut = (call.root / "out" / "zh" / "metrics.jsonl").read_text()
     assert cut.count("metadata") >= 1
     assert (call.root / "out" / "de" / "run.json").is_file()

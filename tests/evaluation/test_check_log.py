@@ -77,7 +77,7 @@ RULES = [
     (edit(5, metadata={"wav_name": "other.wav"}), "missing-talk unknown-talk",
      "missing-talk unknown-talk", "talks missing from the log: talk1"),
     (append({"id": 2, "metadata": {"wav_name": "b.wav"}}, chunk(2, 0.85, ["x"])), "unknown-talk",
-     "unknown-talk", "the segmentation does not have: b"),
+     "unknown-talk", "talks that are not in the segmentation: b"),
     (drop(4), "cut-talk", "cut-talk", "talk0: processed up to 1.700 s, but"),
     (edit(6, 7, 8, generated_tokens=[]), "empty-talk", "empty-talk", "talk1: nothing was emitted"),
     (edit(3, deleted_tokens=["ist"]), "append-only", "", "1 tokens of talk0 were deleted (line 4)"),

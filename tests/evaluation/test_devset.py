@@ -33,7 +33,7 @@ def test_the_archive_that_iwslt_gives(devset):
     path.write_text("\n".join([f'"Das ""{first}"" da"', *others]) + "\n")
     loaded = load_devset(devset, ["de"])
     assert [item.wav.parent.name for item in loaded.talks] == ["audio", "audio"]
-    assert loaded.notes == ("de.txt: 1 lines are quoted as in a CSV file; so they score",)
+    assert loaded.notes == ("de.txt: 1 lines are scored with their quotes, as in a CSV",)
 
 
 @pytest.mark.parametrize(("rate", "channels"), [(44_100, 1), (16_000, 2), (8_000, 1)])

@@ -117,7 +117,7 @@ def test_references_of_others(capsys, tmp_path, devset, empty):
 def test_a_log_is_not_overwritten(capsys, tmp_path, devset):
     path = logs.write(tmp_path / "out" / "de" / "metrics.jsonl", logs.lines())
     assert logs.rescore(path, devset, tmp_path / "out") == (2, None)
-    assert "take another --output" in capsys.readouterr().err
+    assert "name another --output" in capsys.readouterr().err
     assert path.is_file()
 
 
@@ -142,7 +142,7 @@ def test_times_that_add_up_are_noticed_and_corrected(capsys, tmp_path):
     status, wrong = logs.rescore(path, devset, tmp_path / "wrong")
     assert status == 0
     error = capsys.readouterr().err
-    assert "elapsed of talk0 goes on for 18 s after the recording" in error
+    assert "elapsed of talk0 continues for 18 s after the recording" in error
     assert "--fix-simuleval-ca (OmniSTEval's --fix_simuleval_emission_ca)" in error
     status, fixed = logs.rescore(path, devset, tmp_path / "fixed", more=["--fix-simuleval-ca"])
     assert status == 0
@@ -244,7 +244,7 @@ def test_an_option_for_another_kind_is_refused(capsys, tmp_path, devset, origina
         ({"detokenizer_type": "hf", "hf_model_name": "a/b"}, "a/b (hf_model_name) is not on this"),
         ({"detokenizer_type": "hf"}, "needs hf_model_name"),
         ({"detokenizer_type": "canary", "model_name": "x"}, "needs nemo_toolkit"),
-        ({"detokenizer_type": "hf", "hf_model_name": "empty"}, "is no tokenizer"),
+        ({"detokenizer_type": "hf", "hf_model_name": "empty"}, "is not a tokenizer"),
         ({"hostname": "localhost"}, "has no detokenizer_type"),
     ],
 )

@@ -56,7 +56,7 @@ def test_of_several_tracks_the_first_is_taken_and_a_note_says_so(run):
             mux(out, track, samples[None], "s16")
     status, out, err = run(source="2 tracks.mkv")
     assert (status, out.split()) == (0, GERMAN)
-    assert "the first of 2 audio tracks is taken; the second: ffmpeg -i '2 tracks.mkv' -map" in err
+    assert "the first of 2 audio tracks is used; the second: ffmpeg -i '2 tracks.mkv' -map" in err
 
 
 @pytest.mark.parametrize("rate", [16_000, 48_000])

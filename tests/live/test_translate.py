@@ -194,11 +194,11 @@ def test_without_real_models_only_their_own_world_is_translated(run, capsys):
     assert cli.main(["translate", "talk.wav", "--target", "de"]) == 2
     err = capsys.readouterr().err
     assert "alignatt fetch" in err
-    assert "know only their own small world" in err
+    assert "know only their own small language" in err
     known = str(find_path("micro_models/devset/wav/talk-a.wav"))
     for config, source, note in (
-        (None, known, "using those that know this talk: --config micro-low"),
-        ("micro-low", "elsewhere.wav", "micro-low knows only their own small world"),
+        (None, known, "using those for this talk: --config micro-low"),
+        ("micro-low", "elsewhere.wav", "micro-low knows only their own small language"),
         ("micro-low", known, ""),
     ):
         resolved = translate.choose(

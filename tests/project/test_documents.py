@@ -169,7 +169,7 @@ def test_every_command_line_runs_until_it_loads_a_model(line, desk, no_models, m
     if status:
         assert "micro-" not in line
         expected = (
-            "is not on this machine|finds no GPU here|add --yes to go on|example.org.* decoded"
+            "is not on this machine|finds no GPU here|add --yes to continue|example.org.* decoded"
         )
         assert re.search(expected, shown.out + shown.err)
 

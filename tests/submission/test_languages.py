@@ -42,7 +42,7 @@ def test_right_language(target):
         (SAMPLES["zh"], "de", "resemble the Chinese text"),
         ("Χθες είδαμε τα νέα αποτελέσματα", "de", "no three letters of the dev set's German"),
         ("我们用 BLEU 评测模型的翻译质量", "zh", "None"),
-        ("12 ...", "de", "not a single letter"),
+        ("12 ...", "de", "it contains no letter"),
     ],
 )
 def test_wrong_language(text, target, problem):
