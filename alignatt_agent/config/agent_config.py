@@ -94,11 +94,6 @@ class AgentConfig(Strict):
         debug: switches that change no output.
     """
 
-    nothing_else: ClassVar[str] = "instead of keep_up run alignatt serve"
-    renamed: ClassVar[dict[str, str]] = {
-        "early_stop": "debug.early_stop",
-        "verify_drafts": "debug.verify_drafts",
-    }
     type: str = AGENT_CLASS
     detokenizer_type: Literal["simuleval"] = "simuleval"
     latency_unit: Literal["word", "char"] = "word"

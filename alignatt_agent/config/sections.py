@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 from unicodedata import normalize
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -139,10 +139,6 @@ class SpeechConfig(Strict):
             prefix at a word boundary.
     """
 
-    renamed: ClassVar[dict[str, str]] = {
-        "verify": "debug.verify_transcripts",
-        "ahead": "debug.draft_ahead",
-    }
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
     context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
     min_start_s: float = Field(default=2.0, ge=0)
@@ -151,16 +147,6 @@ class SpeechConfig(Strict):
     times: Literal["aligner", "first_heard"] = "aligner"
     commit: Literal["agreed", "ended"] = "ended"
     max_tail_s: float = Field(default=30.0, ge=5)
-
-    @field_validator("recognizer", mode="before")
-    @classmethod
-    def _one_request_per_chunk(cls, value: Any) -> Any:
-        if value == "voxtral-realtime":
-            raise ValueError(
-                "voxtral-realtime consumes a stream of frames in one request that stays open; here "
-                "every chunk is a request of its own, which transcribes the live tail again"
-            )
-        return value
 
     @field_validator("context", mode="before")
     @classmethod

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from alignatt_agent.policy.base import Policy
-from alignatt_agent.policy.local_agreement import agreed
+from alignatt_agent.policy.base import Policy, Reads, Texts
+from alignatt_agent.policy.local_agreement import DISAGREEMENT, agreed
 from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
 from alignatt_agent.types import (
     NO_CONTEXT,
@@ -18,7 +18,6 @@ from alignatt_agent.types import (
     FloatArray,
     StopReason,
 )
-from alignatt_agent.types.engines import Gate
 
 
 class AlignAtt(Policy):
@@ -41,8 +40,17 @@ class AlignAtt(Policy):
         tau_src: lowest attention mass on the accessible source (Eq. 7); 0 accepts any.
     """
 
-    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "rows"
-    renamed: ClassVar[dict[str, str]] = {"n": "policy.drafts", "normalise": "policy.normalize"}
+    reads: ClassVar[Reads] = "rows"
+    reasons: ClassVar[Texts] = {
+        StopReason.SOURCE_FRONTIER: (
+            "waiting until “{unsure}” is heard for sure",
+            "waiting for what comes after “{heard}”",
+            "waiting for the next words",
+        ),
+        StopReason.ARGMAX_MASS_WEAK: ("not sure yet what “{word}” belongs to",),
+        StopReason.PROVENANCE_WEAK: ("waiting to hear more before “{word}”",),
+        **DISAGREEMENT,
+    }
     name: Literal["alignatt"] = "alignatt"
     drafts: int = Field(default=1, ge=1)
     normalize: Literal["zscore", "none"] = "zscore"
@@ -78,9 +86,9 @@ class AlignAtt(Policy):
             closed,
         )
 
-    def gate(self, frontier: int) -> Gate:
-        """Describe the scan to an engine that can run it while it drafts."""
-        return Gate(self.model_dump(exclude={"name", "top_k", "drafts"}), frontier)
+    def edge(self, frontier: int) -> int:
+        """Return where Eq. 5 rejects a peak."""
+        return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
         """Return the gate that asks for no agreement."""

@@ -5,9 +5,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from alignatt_agent.policy.base import Policy
+from alignatt_agent.policy.base import Policy, Reads, Texts
 from alignatt_agent.policy.rows import head_mean, source_mass
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
+
+_HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the sentence turns",)}
 
 
 class Confidence(Policy):
@@ -17,7 +19,8 @@ class Confidence(Policy):
         tau_prob: lowest probability that a token may have; 0 accepts any.
     """
 
-    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "probabilities"
+    reads: ClassVar[Reads] = "probabilities"
+    reasons: ClassVar[Texts] = {StopReason.UNSURE: ("not sure of “{word}” yet",)}
     name: Literal["confidence"] = "confidence"
     tau_prob: float = Field(default=0.5, ge=0, le=1)
 
@@ -41,6 +44,7 @@ class HoldN(Policy):
         n: stability units to hold back.
     """
 
+    reasons: ClassVar[Texts] = _HELD_BACK
     name: Literal["hold_n"] = "hold_n"
     n: int = Field(default=1, ge=0)
 
@@ -83,7 +87,7 @@ class WaitK(Policy):
         rate: units written for every heard word, e.g. 1.5 where translations are longer.
     """
 
-    renamed: ClassVar[dict[str, str]] = {"n": "policy.k"}
+    reasons: ClassVar[Texts] = _HELD_BACK
     name: Literal["wait_k"] = "wait_k"
     k: int = Field(default=3, ge=1)
     rate: float = Field(default=1.0, gt=0)

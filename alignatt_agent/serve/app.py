@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import json
 import logging
 import math
 import time
@@ -26,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from alignatt_agent.policy import REASONS
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.service import STOP_S, Service
@@ -39,6 +41,9 @@ WIRES = (own, realtime, mt)
 """Protocols of clients: each has its ``PATHS``, and serves a client or refuses it as it has it."""
 
 PAGES = Path(__file__).parent / "pages"
+
+_TEXTS = f"export const REASONS = {json.dumps(REASONS)}"
+"""The texts of the policies, as a module of the pages."""
 
 LOGGER = logging.getLogger(__name__)
 
@@ -162,6 +167,7 @@ def create_app(service: Service) -> Starlette:
         Route("/metrics", metrics),
         Route("/qr", code),
         Route("/transcript", download),
+        Route("/pages/policies.js", Response(_TEXTS, media_type="text/javascript")),
         Mount("/pages", StaticFiles(directory=PAGES)),
     ]
     return Starlette(

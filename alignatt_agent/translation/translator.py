@@ -234,9 +234,7 @@ class Translator:
 
     def _trace(self, drafted: Drafted, decision: Decision, accessible: int) -> GatedDraft:
         words = drafted.prompt.token_word
-        border = sum(word < accessible for word in words)
-        if gate := self._policy.gate(border):
-            border = max(0, border + int(gate.settings["border_margin"]))
+        border = self._policy.edge(sum(word < accessible for word in words))
         return GatedDraft(
             accepted=self._units.text(drafted.prefix),
             tokens=tuple(self._units.text((token,)) for token in drafted.draft.token_ids),

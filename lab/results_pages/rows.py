@@ -1,10 +1,14 @@
 """Rows of the tables of results, selected from the content of their JSON files."""
 
+import re
 from collections.abc import Iterator
+from inspect import cleandoc
 from itertools import groupby
 from operator import itemgetter
 from string import Formatter
 from typing import Any
+
+from alignatt_agent.policy import POLICIES, Policy
 
 Row = dict[str, Any]
 TARGETS = ("de", "it", "zh")
@@ -48,6 +52,21 @@ def _text(value: Any, form: str, scale: float) -> str:
 def listed(*files: Row) -> Iterator[Row]:
     """Yield the files' own rows."""
     yield from (row for data in files for row in data["rows"])
+
+
+def policies() -> Iterator[Row]:
+    """Yield every policy and its keys, with what their docstrings say."""
+    for kind in (Policy, *POLICIES.values()):
+        text = cleandoc(kind.__doc__ or "")
+        meaning = dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE))
+        name, rule = "all policies", text.partition("\n")[0]
+        if kind is not Policy:
+            name, rule = f"**`{kind.model_fields['name'].default}`**", f"{rule} Reads {kind.reads}."
+        yield {"key": name, "default": "", "meaning": rule}
+        for key, field in kind.model_fields.items():
+            if key != "name" and (kind is Policy or key not in Policy.model_fields):
+                told = " ".join(meaning[key].split())
+                yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": told}
 
 
 def readme(data: Row) -> Iterator[Row]:
