@@ -25,7 +25,7 @@ from alignatt_agent.calibration.select_heads import (
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, ModelConfig, load_config
 from alignatt_agent.config.command_line import page, refuse_renamed
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 
 

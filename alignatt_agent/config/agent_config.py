@@ -15,10 +15,11 @@ from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.models import ModelConfig as ModelConfig
+from alignatt_agent.config.models import ModelsConfig as ModelsConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.config.resources import find_resource, read_text
-from alignatt_agent.config.sections import ModelConfig as ModelConfig
-from alignatt_agent.config.sections import ModelsConfig as ModelsConfig
-from alignatt_agent.config.sections import PromptConfig, SpeechConfig
+from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.policy import DEFAULT, AnyPolicy, Policy, changed, kept_keys
 from alignatt_agent.types import SAMPLE_RATE, Access
 
