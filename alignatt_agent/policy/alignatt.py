@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from alignatt_agent.policy.base import Policy, Reads, Texts
 from alignatt_agent.policy.local_agreement import DISAGREEMENT, agreed
-from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
+from alignatt_agent.policy.rows import PeakFilter, head_mean
 from alignatt_agent.types import (
     NO_CONTEXT,
     AttentionRows,
@@ -87,7 +87,7 @@ class AlignAtt(Policy):
         )
 
     def edge(self, frontier: int) -> int:
-        """Return where Eq. 5 rejects a peak."""
+        """Return from where on Eq. 5 rejects a peak."""
         return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
@@ -117,14 +117,14 @@ class Scan:
         """Return why the token of this row, ``[heads, source]``, is rejected, or ``None``."""
         mean_row = head_mean(row[None])
         peak = int(self._filter(row).argmax())
-        accessible, _ = source_mass(mean_row, self._frontier)
+        mass = float(mean_row[:, : self._frontier].sum(axis=1)[0])
         self.peaks.append(peak)
-        self.accessible_mass.append(float(accessible[0]))
-        if peak >= self._frontier + self._policy.border_margin:
+        self.accessible_mass.append(mass)
+        if peak >= self._policy.edge(self._frontier):
             return StopReason.SOURCE_FRONTIER
         if mean_row[0, peak] < self._policy.tau_argmax:
             return StopReason.ARGMAX_MASS_WEAK
-        if accessible[0] < self._policy.tau_src:
+        if mass < self._policy.tau_src:
             return StopReason.PROVENANCE_WEAK
         return None
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from alignatt_agent.policy.base import Policy, Reads, Texts
-from alignatt_agent.policy.rows import head_mean, source_mass
+from alignatt_agent.policy.rows import head_mean
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
 
 _HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the sentence turns",)}
@@ -66,14 +66,9 @@ class EmitAll(Policy):
         if draft.rows is None or not accepted:
             return Decision(accepted, StopReason.DRAFT_END)
         mean_rows = head_mean(draft.rows.source)
-        accessible, _ = source_mass(mean_rows, frontier)
-        peaks = mean_rows.argmax(axis=1)
-        return Decision(
-            accepted,
-            StopReason.DRAFT_END,
-            tuple(int(peak) for peak in peaks),
-            tuple(float(mass) for mass in accessible),
-        )
+        peaks = tuple(map(int, mean_rows.argmax(axis=1)))
+        masses = tuple(map(float, mean_rows[:, :frontier].sum(axis=1)))
+        return Decision(accepted, StopReason.DRAFT_END, peaks, masses)
 
 
 class WaitK(Policy):
