@@ -114,9 +114,9 @@ class CaptureRequest:
             self._scan = POLICIES[settings["name"]](**settings).scan(frontier)
             assert self._scan is not None, "a policy without a scan makes no gate"
             for earlier in np.frombuffer(data, np.float32).reshape(shape):
-                self._scan.judge(earlier)
+                self._scan(earlier)
         self._scanned += 1
-        self.rejected = self._scan.judge(row) is not None
+        self.rejected = self._scan(row) is not None
         if self.rejected and self.expected is not None:
             self.expected.cut(position)
 

@@ -27,7 +27,8 @@ DEFAULT = AlignAtt()
 """The policy of a configuration that names none."""
 
 REASONS = {
-    reason: texts for kind in (Policy, *POLICIES.values()) for reason, texts in kind.reasons.items()
+    **Policy.reasons,
+    **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
 }
 """Texts for people of every reason, see ``Policy``."""
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from alignatt_agent.policy.base import Policy, Reads, Texts
+from alignatt_agent.policy.base import Policy, Reads, RowScan, Texts
 from alignatt_agent.policy.local_agreement import DISAGREEMENT, agreed
 from alignatt_agent.policy.rows import PeakFilter, head_mean
 from alignatt_agent.types import (
@@ -71,8 +71,8 @@ class AlignAtt(Policy):
         """Scan ``draft`` left to right and stop before the first token that fails a test."""
         if not draft.token_ids:
             return Decision(0, StopReason.DRAFT_END)
-        scan = self.scan(frontier)
-        reasons = (scan.judge(row) for row in _rows_of(draft).source)
+        scan = Scan(self, frontier)
+        reasons = map(scan.judge, _rows_of(draft).source)
         reason = next((reason for reason in reasons if reason is not None), None)
         closed = reason is not None
         accepted = len(scan.peaks) - closed
@@ -94,9 +94,9 @@ class AlignAtt(Policy):
         """Return the gate that asks for no agreement."""
         return self.model_copy(update={"drafts": 1})
 
-    def scan(self, frontier: int) -> Scan:
+    def scan(self, frontier: int) -> RowScan:
         """Start a scan over the rows of a draft."""
-        return Scan(self, frontier)
+        return Scan(self, frontier).judge
 
 
 class Scan:

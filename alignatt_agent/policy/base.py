@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,12 +22,8 @@ Reads = Literal["tokens", "rows", "probabilities"]
 
 Texts = Mapping[str, tuple[str, ...]]
 
-
-class RowScan(Protocol):
-    """A first-failure scan over the rows of a draft, one after the other."""
-
-    def judge(self, row: FloatArray) -> str | None:
-        """Return why the token of this row, ``[heads, source]``, is rejected, or ``None``."""
+RowScan = Callable[[FloatArray], str | None]
+"""Says of the rows of a draft, ``[heads, source]``, one by one, why their token is rejected."""
 
 
 class Policy(BaseModel, ABC):
@@ -74,8 +70,7 @@ class Policy(BaseModel, ABC):
     def scan(self, frontier: int) -> RowScan | None:
         """Start the scan that an engine may run while it drafts; ``None`` where rows do not tell.
 
-        ``decide`` accepts no token from the one on that the scan rejects, and says that the
-        decision is ``closed``.
+        A draft may end at the first token that it rejects: there ``decide`` is ``closed``.
         """
         return None
 

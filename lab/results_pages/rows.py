@@ -1,12 +1,14 @@
 """Rows of the tables of results, selected from the content of their JSON files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from inspect import cleandoc
 from itertools import groupby
 from operator import itemgetter
 from string import Formatter
 from typing import Any
+
+from pydantic import BaseModel
 
 from alignatt_agent.policy import POLICIES, Policy
 
@@ -56,17 +58,21 @@ def listed(*files: Row) -> Iterator[Row]:
 
 def policies() -> Iterator[Row]:
     """Yield every policy and its keys, with what their docstrings say."""
-    for kind in (Policy, *POLICIES.values()):
-        text = cleandoc(kind.__doc__ or "")
-        meaning = dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE))
-        name, rule = "all policies", text.partition("\n")[0]
-        if kind is not Policy:
-            name, rule = f"**`{kind.model_fields['name'].default}`**", f"{rule} Reads {kind.reads}."
-        yield {"key": name, "default": "", "meaning": rule}
-        for key, field in kind.model_fields.items():
-            if key != "name" and (kind is Policy or key not in Policy.model_fields):
-                told = " ".join(meaning[key].split())
-                yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": told}
+    yield from _described("all policies", Policy, {"name"}, "")
+    for name, kind in POLICIES.items():
+        yield from _described(f"**`{name}`**", kind, Policy.model_fields, f" Reads {kind.reads}.")
+
+
+def _described(
+    name: str, kind: type[BaseModel], without: Container[str], more: str
+) -> Iterator[Row]:
+    text = cleandoc(kind.__doc__ or "")
+    meaning = dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE))
+    yield {"key": name, "default": "", "meaning": text.partition("\n")[0] + more}
+    for key, field in kind.model_fields.items():
+        if key not in without:
+            told = " ".join(meaning[key].split())
+            yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": told}
 
 
 def readme(data: Row) -> Iterator[Row]:

@@ -30,20 +30,12 @@ class Glance(Policy):
     def decide(self, draft, frontier, context=NO_CONTEXT):
         scan = self.scan(frontier)
         for accepted, row in enumerate(draft.rows.source):
-            if reason := scan.judge(row):
+            if reason := scan(row):
                 return Decision(accepted, reason, closed=True)
         return Decision(len(draft.token_ids), StopReason.DRAFT_END)
 
     def scan(self, frontier):
-        return Scan(self.least)
-
-
-class Scan:
-    def __init__(self, least):
-        self.least = least
-
-    def judge(self, row):
-        return "glance" if row.max() < self.least else None
+        return lambda row: "glance" if row.max() < self.least else None
 '''
 
 USE = """

@@ -71,6 +71,8 @@ def test_filters_move_peaks_and_the_engine_gets_the_settings():
         assert gate(median_width=3, median=median).decide(apart, 5).peaks == (peak,)
     told = gate(border_margin=-1).gate(3)
     assert (told.frontier, told.settings["border_margin"]) == (3, -1)
+    edges = [policy.edge(3) for policy in (gate(border_margin=-4), gate(border_margin=1), HoldN())]
+    assert edges == [0, 4, 3]
 
 
 def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
