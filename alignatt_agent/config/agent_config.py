@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
@@ -22,10 +23,6 @@ from alignatt_agent.config.resources import find_resource, read_text
 from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.policy import DEFAULT, AnyPolicy, Policy, changed, kept_keys
 from alignatt_agent.types import SAMPLE_RATE, Access
-
-AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
-
-Schedule = Literal["sync", "overlap", "async"]
 
 
 class TargetSpeech(Strict):
@@ -95,14 +92,14 @@ class AgentConfig(Strict):
         debug: switches that change no output.
     """
 
-    type: str = AGENT_CLASS
+    type: str = "alignatt_agent.agent.AlignAttAgent"
     detokenizer_type: Literal["simuleval"] = "simuleval"
     latency_unit: Literal["word", "char"] = "word"
     chunk_ms: int = Field(default=850, ge=20)
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
-    schedule: Schedule = "sync"
+    schedule: Literal["sync", "overlap", "async"] = "sync"
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
     prompt: PromptConfig = PromptConfig()
@@ -200,8 +197,7 @@ class AgentConfig(Strict):
     def access_for(self, target: str) -> Access:
         """Return when words may be relied on for a target language, by its code."""
         own = self.targets.get(target, TargetConfig()).speech.model_dump(exclude_none=True)
-        shared = self.speech.model_dump(include={"hold_back_ms", "stable_only"})
-        return Access(**shared | own)
+        return replace(Access(self.speech.hold_back_ms, self.speech.stable_only), **own)
 
     def to_yaml(self) -> str:
         """Return the resolved configuration, every key written out."""
