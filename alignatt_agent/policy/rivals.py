@@ -13,7 +13,7 @@ _HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the se
 
 
 class Confidence(Policy):
-    """Accepts the longest draft prefix whose tokens are all probable enough: the model is sure.
+    """Accepts the longest draft prefix whose tokens are all probable enough.
 
     Attributes:
         tau_prob: lowest probability that a token may have; 0 accepts any.
@@ -56,7 +56,7 @@ class HoldN(Policy):
 
 
 class EmitAll(Policy):
-    """Accepts whole drafts, the baseline; peaks are raw head-mean ones, only there with rows."""
+    """Accepts whole drafts: the baseline. Its peaks, where there are rows, are not filtered."""
 
     name: Literal["none"] = "none"
 
