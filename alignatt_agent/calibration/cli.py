@@ -23,9 +23,9 @@ from alignatt_agent.calibration.select_heads import (
     print_report,
 )
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, ModelConfig, load_config
-from alignatt_agent.config.command_line import page, refuse_renamed
+from alignatt_agent.config.command_line import page
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 
 
@@ -67,7 +67,6 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
     add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
     add_options(parser.add_argument_group("word alignments"))
-    refuse_renamed(parser, {"--direction": "--source CODE --target CODE"})
 
 
 def _merge_options(parser: argparse.ArgumentParser) -> None:

@@ -25,7 +25,7 @@ from alignatt_agent.calibration.row_reader import Engine, open_reader
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 from alignatt_agent.translation.prompt import PromptBuilder

@@ -15,8 +15,8 @@ from alignatt_agent.config import resolved as located
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.machine import Gpu, gpus, installed
+from alignatt_agent.config.models import written_shares
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.sections import written_shares
 from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.memory_plan import plan, with_engines

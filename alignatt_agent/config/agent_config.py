@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
@@ -15,16 +16,13 @@ from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.models import ModelConfig as ModelConfig
+from alignatt_agent.config.models import ModelsConfig as ModelsConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.config.resources import find_resource, read_text
-from alignatt_agent.config.sections import ModelConfig as ModelConfig
-from alignatt_agent.config.sections import ModelsConfig as ModelsConfig
-from alignatt_agent.config.sections import PromptConfig, SpeechConfig
+from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.policy import DEFAULT, AnyPolicy, Policy, changed, kept_keys
 from alignatt_agent.types import SAMPLE_RATE, Access
-
-AGENT_CLASS = "alignatt_agent.agent.AlignAttAgent"
-
-Schedule = Literal["sync", "overlap", "async"]
 
 
 class TargetSpeech(Strict):
@@ -94,19 +92,14 @@ class AgentConfig(Strict):
         debug: switches that change no output.
     """
 
-    nothing_else: ClassVar[str] = "instead of keep_up run alignatt serve"
-    renamed: ClassVar[dict[str, str]] = {
-        "early_stop": "debug.early_stop",
-        "verify_drafts": "debug.verify_drafts",
-    }
-    type: str = AGENT_CLASS
+    type: str = "alignatt_agent.agent.AlignAttAgent"
     detokenizer_type: Literal["simuleval"] = "simuleval"
     latency_unit: Literal["word", "char"] = "word"
     chunk_ms: int = Field(default=850, ge=20)
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
-    schedule: Schedule = "sync"
+    schedule: Literal["sync", "overlap", "async"] = "sync"
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
     prompt: PromptConfig = PromptConfig()
@@ -204,8 +197,7 @@ class AgentConfig(Strict):
     def access_for(self, target: str) -> Access:
         """Return when words may be relied on for a target language, by its code."""
         own = self.targets.get(target, TargetConfig()).speech.model_dump(exclude_none=True)
-        shared = self.speech.model_dump(include={"hold_back_ms", "stable_only"})
-        return Access(**shared | own)
+        return replace(Access(self.speech.hold_back_ms, self.speech.stable_only), **own)
 
     def to_yaml(self) -> str:
         """Return the resolved configuration, every key written out."""

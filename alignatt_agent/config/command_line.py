@@ -1,6 +1,6 @@
-"""What command-line parsers share: help from docstrings, common options, renamed options."""
+"""What command-line parsers share: help from docstrings, and common options."""
 
-from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -45,16 +45,3 @@ def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
     for name, usual in _SHARED.items():
         if name in names or name in changes:
             parser.add_argument(f"--{name}", **{**usual, **changes.get(name, {})})
-
-
-def refuse_renamed(parser: ArgumentParser, names: dict[str, str]) -> None:
-    """Refuse old spellings of options with the new one, e.g. ``{"--to": "--target"}``."""
-    for old, new in names.items():
-        parser.add_argument(old, action=_Renamed, nargs="*", const=new, help=SUPPRESS)
-
-
-class _Renamed(Action):
-    def __call__(
-        self, parser: ArgumentParser, namespace: Namespace, values: Any, option: str | None = None
-    ) -> None:
-        parser.error(f"{option} is now {self.const}")

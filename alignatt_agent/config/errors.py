@@ -18,11 +18,9 @@ class Strict(BaseModel):
 
     Attributes:
         nothing_else: why there are no other keys, where users may expect some.
-        renamed: keys of earlier versions, with what is written now.
     """
 
     nothing_else: ClassVar[str] = ""
-    renamed: ClassVar[dict[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
@@ -44,9 +42,6 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
         return str(error["msg"])
     if error["type"] != "extra_forbidden":
         return f"{dotted}: {error['msg']} (got {error['input']!r})"
-    renamed: dict[str, str] = getattr(owner, "renamed", {})
-    if keys[-1] in renamed:
-        return f"{dotted}: this key is called {renamed[keys[-1]]} now"
     known = list(owner.model_fields)
     reason = getattr(owner, "nothing_else", "")
     near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.0)

@@ -10,8 +10,6 @@ from alignatt_agent.config.languages import LANGUAGES, Language, language
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.types.engines import Readout
 
-_HEADLESS = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
-
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -114,9 +112,10 @@ def _fitting(
     direction = f"{source.code}-{target}"
     if head_set is None:
         known = ", ".join(config.head_sets) or "none"
+        without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
         raise HeadSetError(
             f"no head set for {direction}; the configuration has head_sets for the targets "
-            f"{known}; without one policy.name has to be {', '.join(_HEADLESS)}"
+            f"{known}; without one policy.name has to be {', '.join(without)}"
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)

@@ -41,7 +41,7 @@ from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.machine import GIB, gpus
-from alignatt_agent.config.sections import AUTO
+from alignatt_agent.config.models import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.engine.memory_plan import plan

@@ -10,8 +10,8 @@ from alignatt_agent.config.checkpoints import CheckpointError, identity, is_hub_
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import GIB
+from alignatt_agent.config.models import SHARE
 from alignatt_agent.config.resolved import Resolved, head_set_for
-from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.checks import Check
 from alignatt_agent.doctor.machine_checks import Machine
 from alignatt_agent.engine.memory_plan import plan

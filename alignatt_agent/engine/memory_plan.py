@@ -12,8 +12,8 @@ from typing import Any
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.machine import GIB
+from alignatt_agent.config.models import AUTO, SHARE, written_shares
 from alignatt_agent.config.resources import known_resources
-from alignatt_agent.config.sections import AUTO, SHARE, written_shares
 from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 

@@ -10,8 +10,8 @@ from typing import Any
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.machine import environment, installed
+from alignatt_agent.config.models import AUTO, SHARE
 from alignatt_agent.config.quiet import QUIET
-from alignatt_agent.config.sections import AUTO, SHARE
 from alignatt_agent.engine import process_files, proof
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture

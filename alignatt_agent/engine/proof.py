@@ -12,7 +12,7 @@ from typing import Any
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint
 from alignatt_agent.config.machine import device, versions
-from alignatt_agent.config.sections import SHARE
+from alignatt_agent.config.models import SHARE
 
 EAGER = "eager"
 _FULL = {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "FULL_AND_PIECEWISE"}}

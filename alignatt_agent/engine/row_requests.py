@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from alignatt_agent.engine.expected_tokens import Due, Expected
-from alignatt_agent.policy.alignatt import AlignAtt, Scan
+from alignatt_agent.policy import POLICIES
+from alignatt_agent.policy.base import RowScan
 from alignatt_agent.types import FloatArray
 
 EXTRA = "alignatt"
@@ -56,7 +57,7 @@ class CaptureRequest:
         first: position of the first query whose row is wanted.
         count: number of rows wanted at most.
         heads: places of the wanted heads in the engine's list.
-        gate: settings of ``AlignAtt``, ``frontier``, and as ``earlier``, shape and float32 bytes
+        gate: settings of a policy, ``frontier``, and as ``earlier``, shape and float32 bytes
             of the rows before ``first``; the draft ends at the first token that it rejects.
         expected: the last tokens of the request's prompt, to be verified; the request ends where
             the model decodes another token.
@@ -87,7 +88,7 @@ class CaptureRequest:
     rejected: bool = False
     next_token: int | None = None
     replay_s: float = 0.0
-    _scan: Scan | None = None
+    _scan: RowScan | None = None
     _scanned: int = 0
 
     @property
@@ -110,11 +111,12 @@ class CaptureRequest:
         if self._scan is None:
             settings = dict(self.gate)
             (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
-            self._scan = AlignAtt(**settings).scan(frontier)
+            self._scan = POLICIES[settings["name"]](**settings).scan(frontier)
+            assert self._scan is not None, "a policy without a scan makes no gate"
             for earlier in np.frombuffer(data, np.float32).reshape(shape):
-                self._scan.judge(earlier)
+                self._scan(earlier)
         self._scanned += 1
-        self.rejected = self._scan.judge(row) is not None
+        self.rejected = self._scan(row) is not None
         if self.rejected and self.expected is not None:
             self.expected.cut(position)
 

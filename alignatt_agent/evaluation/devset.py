@@ -13,7 +13,7 @@ import yaml
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resources import read_lines, read_text
-from alignatt_agent.config.sections import CONTEXTS
+from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 from alignatt_agent.types.audio import AudioError

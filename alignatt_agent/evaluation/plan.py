@@ -14,7 +14,7 @@ import yaml
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
-from alignatt_agent.config.sections import CONTEXTS
+from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import AgentChoice, choose_agent
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log

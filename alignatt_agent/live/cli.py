@@ -55,7 +55,7 @@ from alignatt_agent.config.agent_config import (
     parse_overrides,
 )
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
-from alignatt_agent.config.command_line import CONFIG_HELP, page, refuse_renamed, shared_options
+from alignatt_agent.config.command_line import CONFIG_HELP, page, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
@@ -92,7 +92,6 @@ def build_parser() -> argparse.ArgumentParser:
         target={"required": True, "help": captions},
         output={"metavar": "STEM", "help": "write to STEM.CODE.FORMAT instead of the terminal"},
     )
-    refuse_renamed(parser, {"--to": "--target", "--from": "--source"})
     add("--format", choices=FORMATS, default="txt", help="default %(default)s, see below")
     text = (
         "clock of subtitles: when the words were spoken, or when the translation was emitted; "

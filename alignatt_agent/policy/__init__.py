@@ -1,8 +1,6 @@
-"""Acceptance policies: pure decisions over a draft. Every module with a ``Policy`` adds one."""
+"""Acceptance policies: pure decisions over a draft. A policy is one file and one entry here."""
 
 from collections.abc import Mapping
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BeforeValidator, Field, TypeAdapter
@@ -15,16 +13,24 @@ from alignatt_agent.policy.rivals import EmitAll as EmitAll
 from alignatt_agent.policy.rivals import HoldN as HoldN
 from alignatt_agent.policy.rivals import WaitK as WaitK
 
-for _module in iter_modules(__path__, f"{__name__}."):
-    import_module(_module.name)
-
 POLICIES: dict[str, type[Policy]] = {
-    kind.model_fields["name"].default: kind for kind in Policy.__subclasses__()
+    "alignatt": AlignAtt,
+    "local_agreement": LocalAgreement,
+    "hold_n": HoldN,
+    "wait_k": WaitK,
+    "confidence": Confidence,
+    "none": EmitAll,
 }
 """Every policy by its name."""
 
 DEFAULT = AlignAtt()
 """The policy of a configuration that names none."""
+
+REASONS = {
+    **Policy.reasons,
+    **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
+}
+"""Texts for people of every reason, see ``Policy``."""
 
 
 def _named(raw: Any) -> Any:

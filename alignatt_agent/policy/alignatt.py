@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from alignatt_agent.policy.base import Policy
-from alignatt_agent.policy.local_agreement import agreed
-from alignatt_agent.policy.rows import PeakFilter, head_mean, source_mass
+from alignatt_agent.policy.base import Policy, Reads, RowScan, Texts
+from alignatt_agent.policy.local_agreement import DISAGREEMENT, agreed
+from alignatt_agent.policy.rows import PeakFilter, head_mean
 from alignatt_agent.types import (
     NO_CONTEXT,
     AttentionRows,
@@ -18,7 +18,6 @@ from alignatt_agent.types import (
     FloatArray,
     StopReason,
 )
-from alignatt_agent.types.engines import Gate
 
 
 class AlignAtt(Policy):
@@ -41,8 +40,17 @@ class AlignAtt(Policy):
         tau_src: lowest attention mass on the accessible source (Eq. 7); 0 accepts any.
     """
 
-    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "rows"
-    renamed: ClassVar[dict[str, str]] = {"n": "policy.drafts", "normalise": "policy.normalize"}
+    reads: ClassVar[Reads] = "rows"
+    reasons: ClassVar[Texts] = {
+        StopReason.SOURCE_FRONTIER: (
+            "waiting until “{unsure}” is heard for sure",
+            "waiting for what comes after “{heard}”",
+            "waiting for the next words",
+        ),
+        StopReason.ARGMAX_MASS_WEAK: ("not sure yet what “{word}” belongs to",),
+        StopReason.PROVENANCE_WEAK: ("waiting to hear more before “{word}”",),
+        **DISAGREEMENT,
+    }
     name: Literal["alignatt"] = "alignatt"
     drafts: int = Field(default=1, ge=1)
     normalize: Literal["zscore", "none"] = "zscore"
@@ -63,8 +71,8 @@ class AlignAtt(Policy):
         """Scan ``draft`` left to right and stop before the first token that fails a test."""
         if not draft.token_ids:
             return Decision(0, StopReason.DRAFT_END)
-        scan = self.scan(frontier)
-        reasons = (scan.judge(row) for row in _rows_of(draft).source)
+        scan = Scan(self, frontier)
+        reasons = map(scan.judge, _rows_of(draft).source)
         reason = next((reason for reason in reasons if reason is not None), None)
         closed = reason is not None
         accepted = len(scan.peaks) - closed
@@ -78,17 +86,17 @@ class AlignAtt(Policy):
             closed,
         )
 
-    def gate(self, frontier: int) -> Gate:
-        """Describe the scan to an engine that can run it while it drafts."""
-        return Gate(self.model_dump(exclude={"name", "top_k", "drafts"}), frontier)
+    def edge(self, frontier: int) -> int:
+        """Return from where on Eq. 5 rejects a peak."""
+        return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
         """Return the gate that asks for no agreement."""
         return self.model_copy(update={"drafts": 1})
 
-    def scan(self, frontier: int) -> Scan:
+    def scan(self, frontier: int) -> RowScan:
         """Start a scan over the rows of a draft."""
-        return Scan(self, frontier)
+        return Scan(self, frontier).judge
 
 
 class Scan:
@@ -109,14 +117,14 @@ class Scan:
         """Return why the token of this row, ``[heads, source]``, is rejected, or ``None``."""
         mean_row = head_mean(row[None])
         peak = int(self._filter(row).argmax())
-        accessible, _ = source_mass(mean_row, self._frontier)
+        mass = float(mean_row[:, : self._frontier].sum(axis=1)[0])
         self.peaks.append(peak)
-        self.accessible_mass.append(float(accessible[0]))
-        if peak >= self._frontier + self._policy.border_margin:
+        self.accessible_mass.append(mass)
+        if peak >= self._policy.edge(self._frontier):
             return StopReason.SOURCE_FRONTIER
         if mean_row[0, peak] < self._policy.tau_argmax:
             return StopReason.ARGMAX_MASS_WEAK
-        if accessible[0] < self._policy.tau_src:
+        if mass < self._policy.tau_src:
             return StopReason.PROVENANCE_WEAK
         return None
 

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext
+from alignatt_agent.types import (
+    NO_CONTEXT,
+    Decision,
+    Draft,
+    DraftContext,
+    FloatArray,
+    StopReason,
+)
 from alignatt_agent.types.engines import Gate
+
+Reads = Literal["tokens", "rows", "probabilities"]
+
+Texts = Mapping[str, tuple[str, ...]]
+
+RowScan = Callable[[FloatArray], str | None]
+"""Says of the rows of a draft, ``[heads, source]``, one by one, why their token is rejected."""
 
 
 class Policy(BaseModel, ABC):
     """Decides how many leading tokens of a draft may be emitted.
 
     A policy is its own configuration: the keys under ``policy`` are the fields of the class whose
-    ``name`` stands there.
+    ``name`` stands there. The table in docs/models.md is made of the docstring, and ``lab.curves``
+    compares the ``examples`` of the fields where its grid has no block for the policy.
 
     Attributes:
-        name: a literal that no other policy has.
+        name: a literal that no other policy has; the key in ``POLICIES``.
         top_k: how many heads of the head set are read, to judge or to time what is emitted.
         reads: what it judges by; rows and probabilities need a head set.
-        renamed: keys of earlier versions, with what is written now.
+        reasons: texts for people of every reason that ``decide`` gives. The live page shows the
+            first one whose fields have values: ``{word}``, the first drafted word that waits;
+            ``{heard}`` or ``{unsure}``, the accessible or not yet accessible source word at its
+            attention peak.
     """
 
-    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "tokens"
-    renamed: ClassVar[dict[str, str]] = {}
+    reads: ClassVar[Reads] = "tokens"
+    reasons: ClassVar[Texts] = {StopReason.DRAFT_END: ("up to date with the speech",)}
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     name: str
@@ -44,9 +63,20 @@ class Policy(BaseModel, ABC):
             ValueError: rows or probabilities are missing.
         """
 
-    def gate(self, frontier: int) -> Gate | None:
-        """Return the scan that an engine may run while it drafts; None where rows do not tell."""
+    def edge(self, frontier: int) -> int:
+        """Return the number of leading source tokens that attention may peak at."""
+        return frontier
+
+    def scan(self, frontier: int) -> RowScan | None:
+        """Start the scan that an engine may run while it drafts; ``None`` where rows do not tell.
+
+        A draft may end at the first token that it rejects: there ``decide`` is ``closed``.
+        """
         return None
+
+    def gate(self, frontier: int) -> Gate | None:
+        """Describe ``scan`` to an engine."""
+        return None if self.scan(frontier) is None else Gate(self.model_dump(), frontier)
 
     def alone(self) -> Policy:
         """Return the policy that judges one draft by itself, for diagnostics."""

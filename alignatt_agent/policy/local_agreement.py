@@ -5,8 +5,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from alignatt_agent.policy.base import Policy
+from alignatt_agent.policy.base import Policy, Texts
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
+
+DISAGREEMENT: Texts = {
+    StopReason.DISAGREEMENT: ("not sure yet: a moment ago it wanted to say something else",)
+}
 
 
 def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
@@ -28,7 +32,7 @@ class LocalAgreement(Policy):
         drafts: drafts that have to agree, the current one included.
     """
 
-    renamed: ClassVar[dict[str, str]] = {"n": "policy.drafts"}
+    reasons: ClassVar[Texts] = DISAGREEMENT
     name: Literal["local_agreement"] = "local_agreement"
     drafts: int = Field(default=2, ge=2)
 

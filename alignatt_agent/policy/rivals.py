@@ -5,19 +5,22 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from alignatt_agent.policy.base import Policy
-from alignatt_agent.policy.rows import head_mean, source_mass
+from alignatt_agent.policy.base import Policy, Reads, Texts
+from alignatt_agent.policy.rows import head_mean
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
+
+_HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the sentence turns",)}
 
 
 class Confidence(Policy):
-    """Accepts the longest draft prefix whose tokens are all probable enough: the model is sure.
+    """Accepts the longest draft prefix whose tokens are all probable enough.
 
     Attributes:
         tau_prob: lowest probability that a token may have; 0 accepts any.
     """
 
-    reads: ClassVar[Literal["tokens", "rows", "probabilities"]] = "probabilities"
+    reads: ClassVar[Reads] = "probabilities"
+    reasons: ClassVar[Texts] = {StopReason.UNSURE: ("not sure of “{word}” yet",)}
     name: Literal["confidence"] = "confidence"
     tau_prob: float = Field(default=0.5, ge=0, le=1)
 
@@ -41,6 +44,7 @@ class HoldN(Policy):
         n: stability units to hold back.
     """
 
+    reasons: ClassVar[Texts] = _HELD_BACK
     name: Literal["hold_n"] = "hold_n"
     n: int = Field(default=1, ge=0)
 
@@ -52,7 +56,7 @@ class HoldN(Policy):
 
 
 class EmitAll(Policy):
-    """Accepts whole drafts, the baseline; peaks are raw head-mean ones, only there with rows."""
+    """Accepts whole drafts: the baseline. Its peaks, where there are rows, are not filtered."""
 
     name: Literal["none"] = "none"
 
@@ -62,14 +66,9 @@ class EmitAll(Policy):
         if draft.rows is None or not accepted:
             return Decision(accepted, StopReason.DRAFT_END)
         mean_rows = head_mean(draft.rows.source)
-        accessible, _ = source_mass(mean_rows, frontier)
-        peaks = mean_rows.argmax(axis=1)
-        return Decision(
-            accepted,
-            StopReason.DRAFT_END,
-            tuple(int(peak) for peak in peaks),
-            tuple(float(mass) for mass in accessible),
-        )
+        peaks = tuple(map(int, mean_rows.argmax(axis=1)))
+        masses = tuple(map(float, mean_rows[:, :frontier].sum(axis=1)))
+        return Decision(accepted, StopReason.DRAFT_END, peaks, masses)
 
 
 class WaitK(Policy):
@@ -83,7 +82,7 @@ class WaitK(Policy):
         rate: units written for every heard word, e.g. 1.5 where translations are longer.
     """
 
-    renamed: ClassVar[dict[str, str]] = {"n": "policy.k"}
+    reasons: ClassVar[Texts] = _HELD_BACK
     name: Literal["wait_k"] = "wait_k"
     k: int = Field(default=3, ge=1)
     rate: float = Field(default=1.0, gt=0)

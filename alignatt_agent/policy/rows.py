@@ -20,14 +20,6 @@ def head_mean(source: FloatArray | Rows) -> Rows:
     return np.asarray(np.mean(source, axis=1, dtype=np.float64))
 
 
-def source_mass(mean_rows: Rows, frontier: int) -> tuple[Rows, Rows]:
-    """Split rows, ``[draft, source]``, into accessible and inaccessible mass, ``[draft]`` each.
-
-    Eqs. 3-4; ``frontier`` is the number of leading accessible source tokens.
-    """
-    return mean_rows[:, :frontier].sum(axis=1), mean_rows[:, frontier:].sum(axis=1)
-
-
 class PrefixMoments:
     """Normalizes rows one by one with the moments of all rows so far (Welford's update).
 

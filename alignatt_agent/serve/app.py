@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import json
 import logging
 import math
 import time
@@ -26,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from alignatt_agent.policy import REASONS
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.publish import publish
@@ -36,6 +38,9 @@ from alignatt_agent.serve.wires import WIRES
 from alignatt_agent.types import EngineError
 
 PAGES = Path(__file__).parent / "pages"
+
+_TEXTS = f"export const REASONS = {json.dumps(REASONS)}"
+"""The texts of the policies, as a module of the pages."""
 
 LOGGER = logging.getLogger(__name__)
 
@@ -159,6 +164,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
         Route("/metrics", metrics),
         Route("/qr", code),
         Route("/transcript", download),
+        Route("/pages/policies.js", Response(_TEXTS, media_type="text/javascript")),
         Mount("/pages", StaticFiles(directory=PAGES)),
     ]
     return Starlette(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import SpeechConfig
+from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.speech.accessible import probably_accessible, with_access
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard

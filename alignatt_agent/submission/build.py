@@ -10,7 +10,7 @@ from typing import Any
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import read_lines
-from alignatt_agent.config.sections import CONTEXTS
+from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import load_with_contexts
 from alignatt_agent.evaluation.devset import SEGMENTATION, DevSetError, load_devset, wav_seconds
 from alignatt_agent.evaluation.latency import REGIMES

@@ -24,7 +24,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from alignatt_agent.config.command_line import page, refuse_renamed
+from alignatt_agent.config.command_line import page
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.bundle import PORT
 
@@ -39,7 +39,6 @@ def build_parser() -> argparse.ArgumentParser:
         text = f"{fill(summary, 90)}\n\nexample:\n  alignatt submission {example}"
         added = commands.add_parser(name, help=summary, **page(text))
         added.set_defaults(func=run)
-        refuse_renamed(added, {"--targets": "--target"} if name == "build" else {})
         return added.add_argument
 
     folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}

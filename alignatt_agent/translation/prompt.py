@@ -19,7 +19,7 @@ from jinja2 import Environment, TemplateError
 from jinja2.meta import find_undeclared_variables
 
 from alignatt_agent.config.languages import Language, language, sample_tokens
-from alignatt_agent.config.sections import PromptConfig, PromptWording
+from alignatt_agent.config.prompt import PromptConfig, PromptWording
 from alignatt_agent.config.terms import read_terms
 from alignatt_agent.types import AlignAttError, Prompt
 from alignatt_agent.types.running_text import common_prefix, gaps, join_words

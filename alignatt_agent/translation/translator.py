@@ -226,9 +226,7 @@ class Translator:
         return replace(state, gated=gated), emission
 
     def _trace(self, drafted: Drafted, decision: Decision, emitted: int) -> GatedDraft:
-        words, border = drafted.prompt.token_word, drafted.frontier
-        if gate := self._policy.gate(border):
-            border = max(0, border + int(gate.settings["border_margin"]))
+        words, border = drafted.prompt.token_word, self._policy.edge(drafted.frontier)
         return GatedDraft(
             accepted=self._units.text(drafted.prefix),
             tokens=self._units.tokens(drafted.draft.token_ids),

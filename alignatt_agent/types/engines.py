@@ -78,7 +78,7 @@ class Gate:
     """A first-failure scan that an engine may run while it drafts.
 
     Attributes:
-        settings: keyword arguments of ``policy.AlignAtt``.
+        settings: keys of the policy that has the scan, its name included.
         frontier: number of source tokens that belong to accessible words.
     """
 

@@ -15,7 +15,7 @@ import torch
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.head_sets import load_head_set
-from alignatt_agent.config.sections import SHARE
+from alignatt_agent.config.models import SHARE
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel

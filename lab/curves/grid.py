@@ -1,4 +1,4 @@
-"""The runs of a sweep, as ``grid.yaml`` lists them: policies over parameters, and ablations."""
+"""The runs of a sweep: policies over parameters, and ablations, as ``grid.yaml`` lists them."""
 
 import itertools
 import json
@@ -13,6 +13,7 @@ import yaml
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, set_key
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resources import find_resource
+from alignatt_agent.policy import POLICIES
 
 Settings = dict[str, Any]
 Size = Literal["quick", "full", "real"]
@@ -55,7 +56,18 @@ class Point:
 @cache
 def _grid() -> dict[str, Any]:
     text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(text))
+    grid = dict(yaml.safe_load(text))
+    listed = {form["settings"]["policy.name"] for form in grid["curves"].values()}
+    for name in (name for name in POLICIES if name not in listed):
+        fields = POLICIES[name].model_fields
+        values = {key: field.examples for key, field in fields.items() if field.examples}
+        label = [f"{key} {{{key}}}" for key in (*values, "chunk")]
+        grid["curves"][name] = {
+            "name": "-".join([f"{name}-c{{chunk}}", *(f"{key}{{{key}}}" for key in values)]),
+            "label": ", ".join(label),
+            "settings": grid["others"]["settings"] | {"policy.name": name},
+        } | {size: [values | grid["others"][size]] for size in SIZES}
+    return grid
 
 
 def curve_names() -> list[str]:

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
 from lab.micro_world.lexicon import SPELLINGS, drawn_names

@@ -1,5 +1,7 @@
 """Write docs/results/*.md and the table of README.md from the JSON files in lab/results.
 
+The table of policies in docs/models.md is written from their classes.
+
 Examples:
   write the pages:
     python -m lab.results_pages
@@ -29,10 +31,11 @@ from lab.results_pages import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS, README = ROOT / "lab/results", ROOT / "docs/results", ROOT / "README.md"
+MODELS = ROOT / "docs/models.md"
 RUNS = ("dev-low", "dev-high", "micro-follows-dev-low", "micro-follows-dev-high")
 OFFLINE = ("offline", "micro-follows-offline")
 
-_MARKED = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 _KEPT = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "stream_laal_cu_ms", "paced")
 
 Table = dict[str, Any]
@@ -51,11 +54,12 @@ def pages() -> dict[Path, str]:
             parts += [f"## {table['title']}", *([table["note"]] if "note" in table else [])]
             parts += [markdown(table, *map(_read, table["files"])), _origin(table)]
         found[DOCS / f"{name}.md"] = "\n\n".join(parts) + "\n"
-    text = README.read_text(encoding="utf-8")
-    if not _MARKED.search(text):
-        raise SystemExit(f"{README} lacks the lines <!-- results --> and <!-- /results -->")
-    shown = markdown(PAGES["readme"], *map(_read, PAGES["readme"]["files"]))
-    found[README] = _MARKED.sub(rf"\g<1>\n{shown}\n\n\g<2>", text)
+    for path, name in ((README, "readme"), (MODELS, "policies")):
+        text = path.read_text(encoding="utf-8")
+        if not _MARKED.search(text):
+            raise SystemExit(f"{path} lacks the lines <!-- {name} --> and <!-- /{name} -->")
+        shown = markdown(PAGES[name], *map(_read, PAGES[name]["files"]))
+        found[path] = _MARKED.sub(rf"\g<1>\n{shown}\n\n\g<3>", text)
     return found
 
 

@@ -1,10 +1,16 @@
 """Rows of the tables of results, selected from the content of their JSON files."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
+from inspect import cleandoc
 from itertools import groupby
 from operator import itemgetter
 from string import Formatter
 from typing import Any
+
+from pydantic import BaseModel
+
+from alignatt_agent.policy import POLICIES, Policy
 
 Row = dict[str, Any]
 TARGETS = ("de", "it", "zh")
@@ -48,6 +54,25 @@ def _text(value: Any, form: str, scale: float) -> str:
 def listed(*files: Row) -> Iterator[Row]:
     """Yield the files' own rows."""
     yield from (row for data in files for row in data["rows"])
+
+
+def policies() -> Iterator[Row]:
+    """Yield every policy and its keys, with what their docstrings say."""
+    yield from _described("all policies", Policy, {"name"}, "")
+    for name, kind in POLICIES.items():
+        yield from _described(f"**`{name}`**", kind, Policy.model_fields, f" Reads {kind.reads}.")
+
+
+def _described(
+    name: str, kind: type[BaseModel], without: Container[str], more: str
+) -> Iterator[Row]:
+    text = cleandoc(kind.__doc__ or "")
+    meaning = dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE))
+    yield {"key": name, "default": "", "meaning": text.partition("\n")[0] + more}
+    for key, field in kind.model_fields.items():
+        if key not in without:
+            told = " ".join(meaning[key].split())
+            yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": told}
 
 
 def readme(data: Row) -> Iterator[Row]:

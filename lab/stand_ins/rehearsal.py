@@ -13,8 +13,8 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsC
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.models import SHARE
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.sections import SHARE
 from alignatt_agent.doctor.engine_checks import cases
 from alignatt_agent.doctor.parity_check import parity
 from alignatt_agent.engine.drafts import DraftEngine

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignatt_agent.config.sections import SpeechConfig
+from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.speech import commits
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.speech.sentences import ends_after

@@ -12,7 +12,7 @@ from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt

@@ -8,7 +8,7 @@ from simulstream.config import yaml_config
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import HeadSetError, load_head_set
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from tests.fakes.agent import FakeAgent, head_set, write_config
 
 

@@ -11,8 +11,8 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, converted, locate_one
 from alignatt_agent.doctor import fetch
 from alignatt_agent.doctor.parity_check import Gap
-from alignatt_agent.engine import pool
 from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.start import start_model
 from alignatt_agent.engine.transformers_engine import TransformersEngine, rounded
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins.random_models import write
@@ -63,7 +63,7 @@ def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch):
     model = ModelConfig(path=str(converted(original)), dtype="float32")
     heads = ((0, 1), (1, 6), (2, 3), (3, 7))
     readout, gap = Readout(heads, "emitted"), Gap()
-    reference, served = TransformersEngine(model.path), pool.start("translation", model, heads)
+    reference, served = TransformersEngine(model.path), start_model("translation", model, heads)
     try:
         engine = DraftEngine(served, heads)
         for seed in range(4):

@@ -23,7 +23,7 @@ def test_dry_run_loads_nothing(call):
         (("--set", "policy"), "expects KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
         (("--set", "policy.top_k=9"), "holds 2 heads"),
-        (("--set", "keep_up=true"), "instead of keep_up run alignatt serve"),
+        (("--set", "keep_up=true"), "keep_up: unknown key"),
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),
         (("--devset", "/nowhere"), "audio-segments.yaml does not exist"),

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from alignatt_agent.config.sections import SpeechConfig
+from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem, Answer
 

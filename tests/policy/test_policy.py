@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from alignatt_agent.policy import (
     POLICIES,
+    REASONS,
     AlignAtt,
     Confidence,
     EmitAll,
@@ -70,6 +71,8 @@ def test_filters_move_peaks_and_the_engine_gets_the_settings():
         assert gate(median_width=3, median=median).decide(apart, 5).peaks == (peak,)
     told = gate(border_margin=-1).gate(3)
     assert (told.frontier, told.settings["border_margin"]) == (3, -1)
+    edges = [policy.edge(3) for policy in (gate(border_margin=-4), gate(border_margin=1), HoldN())]
+    assert edges == [0, 4, 3]
 
 
 def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
@@ -173,12 +176,11 @@ def test_an_empty_draft_and_peaks_of_emit_all():
     assert EmitAll().decide(DRAFT, 0).peaks == (0, 1, 2, 3)
 
 
-def test_only_rows_tell_an_engine_where_to_stop():
-    assert set(POLICIES) == {
-        *("alignatt", "hold_n", "local_agreement", "wait_k", "confidence", "none")
-    }
+def test_policies_are_listed_by_name_and_only_rows_tell_an_engine_where_to_stop():
     for name, kind in POLICIES.items():
-        assert (kind().gate(3) is None) == (name != "alignatt")
+        assert kind().name == name
+        assert (kind().gate(3) is None) == (kind.reads != "rows")
+        assert kind.reasons.items() <= REASONS.items()  # one text for a reason
 
 
 def test_a_draft_by_itself_needs_no_agreement():

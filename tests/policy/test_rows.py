@@ -9,9 +9,7 @@ from alignatt_agent.policy.rows import (
     MIN_DEVIATION,
     PeakFilter,
     PrefixMoments,
-    head_mean,
     median_filter,
-    source_mass,
 )
 
 DYADIC = st.integers(0, 64).map(lambda n: n / 64)
@@ -25,17 +23,6 @@ def prefix_zscore(source):
 def source_peaks(source, normalize, median_width, median="mean_first"):
     peak_filter = PeakFilter(normalize, median_width, median)
     return [int(peak_filter(row).argmax()) for row in source]
-
-
-def test_masses_split_the_head_mean_at_the_frontier():
-    source = np.array([[[0.5, 0.125, 0.0], [0.25, 0.125, 0.5]]], dtype=np.float32)
-    mean = head_mean(source)
-    assert mean.tolist() == [[0.375, 0.125, 0.25]]
-    accessible, inaccessible = source_mass(mean, 2)
-    assert accessible.tolist() == [0.5]
-    assert inaccessible.tolist() == [0.25]
-    assert source_mass(mean, 0)[0].tolist() == [0.0]
-    assert source_mass(mean, 3)[1].tolist() == [0.0]
 
 
 @settings(max_examples=60, deadline=None)

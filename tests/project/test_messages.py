@@ -50,19 +50,17 @@ def parsers(name: str) -> Iterator[ArgumentParser]:
             waiting += action.choices.values() if isinstance(action.choices, dict) else ()
 
 
-def options(name: str, renamed: bool = False) -> set[str]:
-    """Options of a command: those that it takes, or those that it refuses as renamed."""
+def options(name: str) -> set[str]:
+    """Options that a command takes."""
     return {
         option
         for parser in parsers(name)
         for action in parser._actions
-        if (type(action).__name__ == "_Renamed") is renamed
         for option in action.option_strings
     }
 
 
 OPTIONS = {name: options(name) for name in COMMANDS}
-RENAMED = {option for name in COMMANDS for option in options(name, renamed=True)}
 
 
 def strings_of(code: str) -> Iterator[tuple[int, str]]:
@@ -121,8 +119,7 @@ def wrong_keys(text: str) -> list[str]:
 def wrong_options(text: str) -> list[str]:
     """Options that a text names and that neither we nor a program that we call has."""
     known = set().union(*OPTIONS.values(), *(line.split() for line in FOREIGN.values()))
-    named = [] if text in RENAMED else OPTION.findall(text)
-    return [option for option in named if option not in known]
+    return [option for option in OPTION.findall(text) if option not in known]
 
 
 def wrong_commands(text: str) -> Iterator[str]:
@@ -158,19 +155,3 @@ def test_what_does_not_exist_is_found():
         "alignatt doctr",
         "alignatt doctor --gpus",
     ]
-
-
-@pytest.mark.parametrize("old", sorted(RENAMED))
-def test_renamed_options_are_refused_with_the_new_name(capsys, old):
-    every = (parser for name in COMMANDS for parser in parsers(name))
-    parser = next(parser for parser in every if old in parser._option_string_actions)
-    with pytest.raises(SystemExit):
-        parser.parse_args([old, "x"])
-    new = parser._option_string_actions[old].const
-    assert f"{old} is now {new}" in capsys.readouterr().err
-
-
-def test_old_options_may_only_be_refused():
-    code = 'refuse_renamed(parser, {"--to": "--targt"})\nerror("name --to")'
-    found = [(line, option) for line, text in strings_of(code) for option in wrong_options(text)]
-    assert sorted(found) == [(1, "--targt"), (2, "--to")]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alignatt_agent.config.sections import SpeechConfig
+from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem

@@ -4,7 +4,7 @@ import pytest
 
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig, PromptWording
+from alignatt_agent.config.prompt import PromptConfig, PromptWording
 from alignatt_agent.translation.history import GROWTH, History
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.stand_ins import random_models

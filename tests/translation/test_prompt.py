@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types.running_text import gaps, join_words
 from tests.fakes.models import with_template

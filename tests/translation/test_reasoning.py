@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignatt_agent.cascade.contexts import prompt_date
-from alignatt_agent.config.sections import PromptConfig, PromptWording
+from alignatt_agent.config.prompt import PromptConfig, PromptWording
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 from tests.fakes.models import with_template
 

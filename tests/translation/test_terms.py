@@ -4,7 +4,7 @@ import pytest
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.sections import PromptConfig
+from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.config.terms import read_terms, spoken_terms
 from alignatt_agent.policy import EmitAll
 from alignatt_agent.translation.prompt import PromptBuilder

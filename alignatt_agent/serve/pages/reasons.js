@@ -1,16 +1,7 @@
 // Why a translation waits, for people; each reason stays long enough to be read.
-const HOLD = 1600 // ms
+import { REASONS } from './policies.js' // served from the classes of the policies
 
-const REASONS = {
-  'source-frontier': (word, source, certain) => !source ? 'waiting for the next words'
-    : certain ? `waiting for what comes after “${source}”` : `waiting until “${source}” is heard for sure`,
-  'argmax-mass-weak': word => `not sure yet what “${word}” belongs to`,
-  'provenance-weak': word => `waiting to hear more before “${word}”`,
-  'held-back': () => 'waiting a few words, in case the sentence turns',
-  'disagreement': () => 'not sure yet: a moment ago it wanted to say something else',
-  'unsure': word => `not sure of “${word}” yet`,
-  'draft-end': () => 'up to date with the speech',
-}
+const HOLD = 1600 // ms
 
 // The word of a draft that holds a token, of whose pieces a reader knows nothing.
 function wholeWord(tokens, number, language) {
@@ -21,12 +12,14 @@ function wholeWord(tokens, number, language) {
   return new Intl.Segmenter(language, { granularity: 'word' }).segment(text).containing(at)?.segment.trim() ?? ''
 }
 
-// m: a draft; words, accessible: of the last message about what was heard.
+// m: a draft; words, accessible: of the last message about what was heard. Returns the text, the reason, and the place of the source word that the text names.
 export function explain(m, words, accessible) {
-  const stop = m.tokens[m.accepted], place = stop?.[1] ?? null, reason = REASONS[m.reason]
-  if (!reason) return m.reason
-  if (!stop) return m.reason === 'draft-end' ? reason() : ''
-  return reason(wholeWord(m.tokens, m.accepted, m.target), words[place]?.[0].trim().replace(/[.,;:!?。，]+$/, ''), place < accessible)
+  const stop = m.tokens[m.accepted], place = stop?.[1] ?? null
+  if (!stop && m.reason !== 'draft-end' && m.reason in REASONS) return ['', m.reason, null]
+  const source = words[place]?.[0].trim().replace(/[.,;:!?。，]+$/, '') || undefined
+  const known = { word: stop && wholeWord(m.tokens, m.accepted, m.target), [place < accessible ? 'heard' : 'unsure']: source }
+  const text = REASONS[m.reason]?.find(text => [...text.matchAll(/{(\w+)}/g)].every(([, name]) => known[name] !== undefined)) ?? m.reason
+  return [text.replace(/{(\w+)}/g, (_, name) => known[name]), m.reason, /{(heard|unsure)}/.test(text) ? place : null]
 }
 
 // The same in our terms, for those who want to know how.

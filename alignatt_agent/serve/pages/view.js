@@ -102,13 +102,12 @@ export class View {
     const { words, accessible } = this.heard
     column.draft.replaceChildren(...m.tokens.slice(m.said).map(([text], k) => {
       const span = document.createElement('span'), number = k + m.said
-      span.className = number < m.accepted ? 'ok' : number === m.accepted && m.reason !== 'draft-end' ? 'no' : 'later'
+      span.className = number < m.accepted ? 'ok' : number === m.accepted ? 'no' : 'later'
       span.textContent = text; span.dataset.number = number
       return span
     }))
     column.last = m
-    const place = m.reason === 'source-frontier' ? m.tokens[m.accepted]?.[1] : null
-    column.why.put(() => [explain(m, words, accessible), m.reason, place])
+    column.why.put(() => explain(m, words, accessible))
     this.explainToken(column)
     this.heard.note(m.target, { edge: m.edge })
   }

@@ -1,0 +1,94 @@
+"""Checkpoints of the cascade, and how their engines run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from alignatt_agent.config.errors import Strict
+
+SHARE = "gpu_memory_utilization"
+"""vLLM's argument for the share of a GPU's memory that an engine claims."""
+
+AUTO = "auto"
+"""Argument of an engine that is chosen on this machine."""
+
+DEFAULT_SHARE = 0.92
+"""vLLM's own, where a configuration names none."""
+
+
+class ModelConfig(Strict):
+    """One checkpoint and how its engine runs.
+
+    Attributes:
+        path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
+            working directory and in the checkout).
+        revision: commit of a hub id; pin it.
+        smaller: checkpoint (``ID`` or ``ID@REVISION``) in place of ``models.asr`` where that one
+            does not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
+        dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
+        runtime: ``vllm``, or ``ctranslate2`` for a Whisper in its format, on a CPU.
+        quantize: ``int8``: `alignatt fetch` converts the checkpoint to 8-bit weights and
+            activations, the fastest form on a CPU (docs/results/real.md).
+        gguf: file of the checkpoint to convert, where it is in this format.
+        engine: further arguments of the runtime: vLLM's ``EngineArgs``, or those of
+            ``ctranslate2.models.Whisper``.
+    """
+
+    path: str = Field(min_length=1)
+    revision: str | None = None
+    smaller: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
+    runtime: Literal["vllm", "ctranslate2"] = Field(
+        "vllm", exclude_if=lambda value: value == "vllm"
+    )
+    quantize: Literal["int8"] | None = Field(None, exclude_if=lambda value: value is None)
+    gguf: str | None = Field(None, exclude_if=lambda value: value is None)
+    engine: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _gguf_is_converted(self) -> ModelConfig:
+        if self.gguf is not None and self.quantize is None:
+            raise ValueError("vLLM reads no GGUF file on a CPU: set quantize to int8")
+        return self
+
+    def sizes(self) -> list[ModelConfig]:
+        """Return this checkpoint, and the smaller one if there is one."""
+        alone = self.model_copy(update={"smaller": None})
+        if self.smaller is None:
+            return [alone]
+        path, _, revision = self.smaller.partition("@")
+        return [alone, alone.model_copy(update={"path": path, "revision": revision or None})]
+
+
+class ModelsConfig(Strict):
+    """The checkpoints of the cascade; without an aligner, see ``SpeechConfig.times``."""
+
+    asr: ModelConfig
+    aligner: ModelConfig | None = None
+    translation: ModelConfig
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that have a model."""
+        return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def asr_is_translation(self) -> bool:
+        """Whether the translation model transcribes with its audio tower, in the same engine."""
+        asr, translation = self.asr, self.translation
+        return (asr.path, asr.revision) == (translation.path, translation.revision)
+
+    @property
+    def engine_roles(self) -> tuple[str, ...]:
+        """The roles that have an engine of vLLM of their own."""
+        shared = self.asr_is_translation or self.asr.runtime != "vllm"
+        return self.roles[1:] if shared else self.roles
+
+
+def written_shares(models: ModelsConfig) -> dict[str, float]:
+    """Return the share of GPU memory of every role with an engine whose share is not ``auto``."""
+    engines = {role: getattr(models, role).engine for role in models.engine_roles}
+    shares = {role: engine.get(SHARE, DEFAULT_SHARE) for role, engine in engines.items()}
+    return {role: float(share) for role, share in shares.items() if share != AUTO}

@@ -1,0 +1,101 @@
+"""The speech side: the recognizer, the live tail, and the names and terms of a talk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+from unicodedata import normalize
+
+from pydantic import Field, field_validator
+
+from alignatt_agent.config.errors import Strict
+from alignatt_agent.config.resources import find_path, read_lines
+
+CONTEXTS = "contexts"
+"""Folder of a dev set with the names and terms of its talks, ``TALK.txt`` each."""
+
+
+class SpeechConfig(Strict):
+    """The speech side.
+
+    Attributes:
+        recognizer: family of ``models.asr``; ``gemma4-audio`` is the translation model's own audio
+            tower, so ``models.asr`` names the same checkpoint, and one engine serves both.
+        context: names and terms of the talk, for the recognizer's system turn, some with a
+            translation (see ``config.terms``): a list, the path of a text file, or the path of a
+            folder with ``TALK.txt`` for every talk (then also a mapping of talks to lists). Files
+            are read at once, so that a resolved configuration is complete. Without it an evaluation
+            takes the dev set's ``contexts``.
+        min_start_s: audio that must have arrived before anything is translated.
+        hold_back_ms: a word becomes accessible this long after its end; more waits longer and
+            reads a more reliable transcript.
+        stable_only: only words that two successive hypotheses agree on are accessible.
+        times: where word times come from. ``aligner``, or the recognizer itself where its runtime
+            is ``ctranslate2``; ``first_heard``: a word is over once another one follows it, and
+            begins and ends about then. Where the aligner does not know the language, it is always
+            the latter; then no aligner is loaded.
+        commit: when a sentence of the live tail is committed. ``agreed``: two successive
+            hypotheses agree on its end (the paper's rule); ``ended``: its words are also over and
+            held back, and the next sentence has begun or the speaker pauses; an end that stands at
+            the same time needs no agreement on the words before it, and a long pause ends any
+            sentence.
+        max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
+            prefix at a word boundary.
+    """
+
+    recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
+    context: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
+    min_start_s: float = Field(default=2.0, ge=0)
+    hold_back_ms: float = Field(default=0.0, ge=0)
+    stable_only: bool = False
+    times: Literal["aligner", "first_heard"] = "aligner"
+    commit: Literal["agreed", "ended"] = "ended"
+    max_tail_s: float = Field(default=30.0, ge=5)
+
+    @field_validator("context", mode="before")
+    @classmethod
+    def _lists_of_terms(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return _read_context(value)
+        lists = value.values() if isinstance(value, dict) else [] if value is None else [value]
+        for terms in lists:
+            if not isinstance(terms, list | tuple) or not all(
+                isinstance(term, str) and term.strip() for term in terms
+            ):
+                raise ValueError(
+                    "expected a list of names and terms, those with a colon in quotes, or the path "
+                    "of a file or folder with them"
+                )
+        return value
+
+    def context_of(self, talk: str = "") -> str:
+        """Return the names and terms of a talk, one in a line; of any talk where all are equal."""
+        name, given = normalize("NFC", talk), self.context  # macOS takes accents apart
+        terms = given.get(name, ()) if isinstance(given, dict) else given
+        return "\n".join(terms or ())
+
+    @property
+    def contexts(self) -> dict[str, str]:
+        """Every context that a stream may get, by its talk; ``""`` where all talks are equal."""
+        talks = self.context if isinstance(self.context, dict) else [""]
+        return {talk: text for talk in talks if (text := self.context_of(talk))}
+
+
+def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+    """Read the lines of a text file that are not blank, or every ``TALK.txt`` of a folder."""
+    try:
+        found = find_path(path)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"expected a list of names and terms, or a file or folder that holds them: {error}"
+        ) from None
+    if not found.is_dir():
+        return _lines(found)
+    texts = {normalize("NFC", file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
+    if not texts:
+        raise ValueError(f"{found} holds no TALK.txt with names and terms of a talk")
+    return texts
+
+
+def _lines(file: Path) -> tuple[str, ...]:
+    return tuple(line.strip() for line in read_lines(file) if line.strip())

@@ -1,0 +1,153 @@
+"""A prompt, what the model drafts after it, and what a policy says about the draft."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from alignatt_agent.types.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Token ids of Eq. 1 up to the accepted translation, with the marked source span.
+
+    Attributes:
+        token_ids: system prompt, history, source, instruction and accepted translation.
+        source_start: position of the first source token.
+        token_word: word index of every source token, in order; its length is the span's length.
+    """
+
+    token_ids: tuple[int, ...]
+    source_start: int
+    token_word: tuple[int, ...]
+
+    @property
+    def source_end(self) -> int:
+        """Position one past the last source token."""
+        return self.source_start + len(self.token_word)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRows:
+    """Attention of each draft token over the prompt, per calibrated head (Eq. 2).
+
+    Attributes:
+        source: ``[draft tokens, heads, source tokens]``; a full-row softmax restricted to the
+            source span, so a row sums to at most 1.
+        prompt: ``[draft tokens, heads]``; mass on prompt tokens outside the source span.
+        suffix: ``[draft tokens, heads]``; mass on draft tokens.
+    """
+
+    source: FloatArray
+    prompt: FloatArray
+    suffix: FloatArray
+
+    def __getitem__(self, tokens: slice | npt.NDArray[np.intp]) -> "AttentionRows":
+        return AttentionRows(self.source[tokens], self.prompt[tokens], self.suffix[tokens])
+
+    def __add__(self, more: "AttentionRows") -> "AttentionRows":
+        pairs = (self.source, more.source), (self.prompt, more.prompt), (self.suffix, more.suffix)
+        return AttentionRows(*map(np.concatenate, pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A greedy continuation of a prompt.
+
+    Attributes:
+        token_ids: drafted ids without the end-of-turn token.
+        ended: whether the model closed the turn by itself, within the longest draft.
+        rows: one row per drafted token; ``None`` without a readout.
+        cut: whether the engine stopped because the gate rejects the last token.
+        steps: forward passes, one for each sampled token.
+        replay_s: seconds of the engine for its rows; on a GPU those of the host.
+        probabilities: of the drafted tokens, if the readout includes them.
+    """
+
+    token_ids: tuple[int, ...]
+    ended: bool
+    rows: AttentionRows | None = None
+    cut: bool = False
+    steps: int = 0
+    replay_s: float = 0.0
+    probabilities: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """Input of policies that read no attention.
+
+    Attributes:
+        unit_ends: returns the ascending numbers of draft tokens at which stability units end; the
+            last one is the length of the draft, even if its unit is not complete.
+        earlier: continuations of the accepted translation in drafts of earlier sources of this
+            utterance, latest first, up to the first token that the gate rejected; empty ones
+            contradict it.
+        heard: number of accessible words of this utterance.
+        written: returns the number of units of its accepted translation.
+    """
+
+    unit_ends: Callable[[], tuple[int, ...]] = tuple
+    earlier: tuple[tuple[int, ...], ...] = ()
+    heard: int = 0
+    written: Callable[[], int] = int
+
+
+NO_CONTEXT = DraftContext()
+
+
+class StopReason(StrEnum):
+    """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or another rule."""
+
+    SOURCE_FRONTIER = "source-frontier"
+    ARGMAX_MASS_WEAK = "argmax-mass-weak"
+    PROVENANCE_WEAK = "provenance-weak"
+    HELD_BACK = "held-back"
+    DISAGREEMENT = "disagreement"
+    UNSURE = "unsure"
+    DRAFT_END = "draft-end"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Outcome of a policy on one draft.
+
+    Attributes:
+        accepted: number of leading draft tokens that may be emitted, before unit rounding.
+        reason: a ``StopReason``, or any text of another policy.
+        peaks: source-token argmax of each scanned row, the rejected one included.
+        accessible_mass: Eq. 3 for each scanned row.
+        closed: whether the gate rejected the last scanned token.
+    """
+
+    accepted: int
+    reason: str
+    peaks: tuple[int, ...] = ()
+    accessible_mass: tuple[float, ...] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDraft:
+    """A draft for the open utterance and its decision.
+
+    Attributes:
+        accepted: text of the utterance's translation before this draft.
+        tokens: text of each drafted token.
+        words: source word at the attention peak of each token that the policy read; empty without
+            rows.
+        decision: of the policy.
+        edge: number of leading source words that attention may peak at; with a negative margin
+            less than the accessible ones.
+        emitted: number of leading draft tokens that are emitted, in whole units.
+    """
+
+    accepted: str
+    tokens: tuple[str, ...]
+    words: tuple[int, ...]
+    decision: Decision
+    edge: int
+    emitted: int = 0

@@ -1,0 +1,56 @@
+"""What a chunk brings: emitted units with their times, and the trace of all that led to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from alignatt_agent.types.drafts import GatedDraft
+from alignatt_agent.types.words import SpeechUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """Source time of a unit: that of the words at the attention peaks of its tokens.
+
+    ``interpolated``: without rows the speech since the previous units is divided evenly.
+    """
+
+    start: float
+    end: float
+    interpolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """Append-only output of one chunk: stability units as text to append, and their times."""
+
+    units: tuple[str, ...] = ()
+    times: tuple[SourceSpan, ...] = ()
+
+    def __add__(self, other: "Emission") -> "Emission":
+        return Emission(self.units + other.units, self.times + other.times)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The trace of one chunk.
+
+    Attributes:
+        audio_s: seconds of audio since the start of the stream.
+        heard: the update of the speech side.
+        gated: the draft and its decision; ``None`` if none was gated.
+        units: emitted stability units, those of an earlier failed chunk included; each is text to
+            append, with the space before it.
+        accepted: number of emitted tokens.
+        passes: forward passes of all drafts of the chunk.
+        seconds: time of each stage, see ``stopwatch.STAGES``.
+        times: source time of each unit.
+    """
+
+    audio_s: float
+    heard: SpeechUpdate
+    gated: GatedDraft | None
+    units: tuple[str, ...]
+    accepted: int
+    passes: int
+    seconds: Mapping[str, float]
+    times: tuple[SourceSpan, ...] = ()

@@ -1,0 +1,79 @@
+"""What the speech side knows of a talk: words with their times, and how certain they are."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One transcribed word with its punctuation, e.g. ``"model,"``, and the ``gap`` before it."""
+
+    text: str
+    start: float
+    end: float
+    gap: str = " "
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """The open utterance for the translation side.
+
+    Attributes:
+        words: committed words of the open sentence, then the live tail.
+        accessible: number of leading words that the policy may rely on.
+    """
+
+    words: tuple[Word, ...]
+    accessible: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Words are accessible ``hold_back_ms`` after their end, or only if they are stable, too."""
+
+    hold_back_ms: float = 0.0
+    stable_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A transcript, ``None`` if the recognizer did not end it; costs as in ``engines.Answer``."""
+
+    text: str | None
+    steps: int = 0
+    requests: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Transcripts:
+    """Number of transcripts, and their costs as in ``engines.Answer``."""
+
+    count: int = 0
+    requests: int = 0
+    steps: int = 0
+
+    def __add__(self, more: Transcript) -> "Transcripts":
+        return Transcripts(self.count + 1, self.requests + more.requests, self.steps + more.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechUpdate:
+    """Result of one chunk on the speech side.
+
+    Attributes:
+        sentences: sentences closed by this chunk, oldest first; each is whole, with the words that
+            earlier updates had in ``live``.
+        live: the open utterance.
+        settled: number of leading words of ``live`` that are committed.
+        stable: number of leading words of ``live`` that are settled or in two successive
+            hypotheses.
+        transcripts: work of the recognizer; not compared.
+        over_s: seconds since the end of each word of ``live`` that is not settled; negative for a
+            word that goes on.
+    """
+
+    sentences: tuple[tuple[Word, ...], ...]
+    live: SourceView
+    settled: int = 0
+    stable: int = 0
+    transcripts: Transcripts = field(default=Transcripts(), compare=False)
+    over_s: tuple[float, ...] = ()
