@@ -94,7 +94,7 @@ class Translator:
         """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
         history = self._state.history.remember(sentences)
         utterance = Utterance().accepting(history.builder.ids(accepted), ())
-        utterance = replace(utterance, apart=not accepted)
+        utterance = replace(utterance, apart=not utterance.accepted)
         self._state = replace(self._state, history=history, utterance=utterance)
 
     def update(self, view: SourceView) -> Emission:
