@@ -125,9 +125,8 @@ class Runtime:
             if held is not None and self.alive():
                 return held[1]
             self._loaded = None
-            engines = self._start(key, warm=held is None)
-            self._loaded = key, engines
-            return engines
+            self._loaded = key, self._start(key, warm=held is None)
+            return self._loaded[1]
 
     def _start(self, key: Key, warm: bool) -> Engines:
         (models, heads, family), begin = key, time.monotonic()
