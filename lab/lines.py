@@ -1,7 +1,7 @@
 """Lines of Python by room, held against the limits in ``pyproject.toml``.
 
-A room may only grow in a change that raises its limit, so the reader of the change sees it, and a
-file stays below 350 lines:
+A room may only grow in a change that raises its limit, so the reader of the change sees it. A file
+of more than 350 lines is named, no more: ideas are not cut in two for a limit.
   python -m lab.lines
   python -m lab.lines --write     (lower limits to today's lines; raise a limit by hand)
 """
@@ -47,10 +47,10 @@ def main(argv: list[str] | None = None) -> int:
     files = [
         path for room in ("alignatt_agent", "tests", "lab") for path in (ROOT / room).rglob("*.py")
     ]
-    long = [path for path in files if _lines(path) > LONGEST]
-    for path in long:
-        print(f"{path}: more than {LONGEST} lines", file=sys.stderr)
-    return 1 if over or long else 0
+    for path in files:
+        if _lines(path) > LONGEST:
+            print(f"{path}: more than {LONGEST} lines; does it hold two ideas?", file=sys.stderr)
+    return 1 if over else 0
 
 
 def _lines(path: Path) -> int:

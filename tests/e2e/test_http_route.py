@@ -57,7 +57,8 @@ def server(built, tmp_path_factory):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     for target in TARGETS:
-        (root / f"proxy-{target}.yaml").write_text(proxy_yaml(target, "127.0.0.1", port))
+        proxy = yaml.safe_load(proxy_yaml(target)) | {"hostname": "127.0.0.1", "port": port}
+        (root / f"proxy-{target}.yaml").write_text(yaml.safe_dump(proxy))
     settings = root / "server.yaml"
     content = read_server(image / "server.yaml") | {"hostname": "127.0.0.1", "port": port}
     settings.write_text(yaml.safe_dump(content))
