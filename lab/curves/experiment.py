@@ -65,6 +65,7 @@ def conduct(
 
     entries, rows = {}, {}
     comparisons: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
     panels = []
     for target in targets:
         pairs = zip(points, (run for run in main if run.target == target), strict=True)
@@ -84,6 +85,8 @@ def conduct(
                     f"{point.curve}, {point.label}",
                 )
                 comparisons += compare(target, scores, label, point.name, ours)
+        rivals_of = [(one, two) for one in operating for two in mine if two.curve != one.curve]
+        differences += [_difference(target, scores, one, two) for one, two in rivals_of]
         entries[target] = {"runs": [_entry(point, scores) for point in mine]}
         if variants:
             rows[target] = [_entry(point, scores) for point in variants]
@@ -95,6 +98,7 @@ def conduct(
         "targets": entries,
         "ablation": rows,
         "dominance": {"method": METHOD, "comparisons": comparisons},
+        "differences": differences,
     }
     write_json(folder / "curves.json", content)
     draw_all(panels, folder, note(study))
@@ -118,6 +122,18 @@ def _entry(point: Point, scores: Resampled) -> dict[str, Any]:
     figures = (*QUALITIES, *LATENCIES)
     found = {score: scores.interval(point.name, score).as_json() for score in figures}
     return {"name": point.name, "curve": point.curve, "label": point.label, **found}
+
+
+def _difference(target: str, scores: Resampled, point: Point, rival: Point) -> dict[str, Any]:
+    figures = (*QUALITIES, *LATENCIES)
+    found = {x: scores.difference(point.name, rival.name, x).as_json() for x in figures}
+    return {
+        "target": target,
+        "point": point.label,
+        "curve": rival.curve,
+        "label": rival.label,
+        **found,
+    }
 
 
 def tables(content: Mapping[str, Any]) -> Iterator[str]:

@@ -142,6 +142,11 @@ class Resampled:
         places = self._scores[wanted][latency] if isinstance(wanted, str) else [wanted] * len(x)
         return np.stack([at_latency(*row) for row in zip(x, y, places, strict=True)])
 
+    def difference(self, run: str, other: str, score: str) -> Estimate:
+        """Return how much higher a score of ``run`` is than that of ``other``."""
+        found = self._scores[run][score] - self._scores[other][score]
+        return interval(found[0], found[1:])
+
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return how much better ``run`` is than the front of ``rivals`` at its own latency.
 

@@ -120,6 +120,11 @@ def points(data: Row) -> Iterator[Row]:
         yield from ({"target": code, **run} for run in target["runs"])
 
 
+def differences(data: Row) -> Iterator[Row]:
+    """Yield operating points minus single runs of rivals."""
+    yield from data["differences"]
+
+
 def claims(*files: Row) -> Iterator[Row]:
     """Yield operating points against agreement; a later file replaces points of an earlier one."""
     runs: dict[tuple[str, str], Row] = {}

@@ -227,6 +227,9 @@ def test_from_configurations_to_figures(world, monkeypatch):
         sides[item["point"] in ("low", "high")].add(item["rival"])
     assert sides == {True: {"hold_n", "local_agreement"}, False: {SINGLE}}
     assert len(compared) == (2 * 2 + 2) * 2 * 2
+    assert {(x["point"], x["curve"]) for x in found["differences"]} == {
+        (point, rival) for point in ("low", "high") for rival in sides[True]
+    }
     assert "maintained default" in "\n".join(tables(found))
     for stem in ("bleu-cu", "bleu-ca", "chrf-cu", "chrf-ca"):
         assert (world / f"out/{stem}.png").stat().st_size > 10_000
