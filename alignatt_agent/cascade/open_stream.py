@@ -77,7 +77,7 @@ def _target_stream(
         watch=watch,
         history=History(builder, prompt.history, prompt.history_tokens),
     )
-    return TargetStream(translator, watch, config.access_for(target.code))
+    return TargetStream(translator, watch)
 
 
 def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 
-from alignatt_agent.speech.accessible import with_access
 from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import Access, Emission, GatedDraft, SourceView, SpeechUpdate, Step, Word
+from alignatt_agent.types import Emission, GatedDraft, SourceView, SpeechUpdate, Step, Word
 from alignatt_agent.types.stopwatch import Stopwatch
 
 
@@ -16,19 +15,12 @@ class TargetStream:
     """Translates the updates of the speech side.
 
     After an exception closed sentences wait for the next call, and units that were decided before
-    it come with the next step, or with ``drain``. With ``access`` other words are accessible than
-    in the live tail.
+    it come with the next step, or with ``drain``.
     """
 
-    def __init__(
-        self,
-        translator: Translator | Captions,
-        watch: Stopwatch | None = None,
-        access: Access | None = None,
-    ) -> None:
+    def __init__(self, translator: Translator | Captions, watch: Stopwatch | None = None) -> None:
         self.translator = translator
         self._watch = watch or Stopwatch()
-        self._access = access
         self._ahead: Future[None] | None = None
         self._passes = translator.steps
         self._sentences: deque[tuple[Word, ...]] = deque()
@@ -42,8 +34,6 @@ class TargetStream:
         """
         translator = self.translator
         emitted = translator.emitted
-        if self._access is not None:
-            heard = with_access(heard, self._access)
         begin = self._watch.now()
         if self._await_ahead():
             self._watch.shorten("draft", begin)

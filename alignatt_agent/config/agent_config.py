@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
@@ -22,20 +21,7 @@ from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.config.resources import find_resource, read_text
 from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.policy import DEFAULT, AnyPolicy, Policy, changed, kept_keys
-from alignatt_agent.types import SAMPLE_RATE, Access
-
-
-class TargetSpeech(Strict):
-    """How a target reads the live tail that all targets share.
-
-    Attributes:
-        hold_back_ms: see ``SpeechConfig``; sentences are committed by the shared one.
-        stable_only: see ``SpeechConfig``.
-    """
-
-    nothing_else: ClassVar[str] = "all targets share speech recognition"
-    hold_back_ms: float | None = Field(default=None, ge=0)
-    stable_only: bool | None = None
+from alignatt_agent.types import SAMPLE_RATE
 
 
 class TargetConfig(Strict):
@@ -43,12 +29,10 @@ class TargetConfig(Strict):
 
     Attributes:
         policy: keys of the policy; another ``name`` starts from the defaults of that one.
-        speech: when words may be relied on.
     """
 
     nothing_else: ClassVar[str] = "all targets share models, chunks and speech recognition"
     policy: dict[str, Any] = Field(default_factory=dict)
-    speech: TargetSpeech = TargetSpeech()
 
 
 class DebugConfig(Strict):
@@ -193,11 +177,6 @@ class AgentConfig(Strict):
         if target not in self.targets:
             return self.policy
         return changed(self.policy, self.targets[target].policy)
-
-    def access_for(self, target: str) -> Access:
-        """Return when words may be relied on for a target language, by its code."""
-        own = self.targets.get(target, TargetConfig()).speech.model_dump(exclude_none=True)
-        return replace(Access(self.speech.hold_back_ms, self.speech.stable_only), **own)
 
     def to_yaml(self) -> str:
         """Return the resolved configuration, every key written out."""

@@ -2,22 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-from alignatt_agent.speech.hypothesis import ROUNDING_S
-from alignatt_agent.types import Access, SpeechUpdate
+from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.types.running_text import common_prefix
 
 _MARKS = re.compile(r"\W+$")
 
 
-def with_access(update: SpeechUpdate, access: Access) -> SpeechUpdate:
-    """Return ``update`` with the accessible words of ``access``."""
-    wanted = access.hold_back_ms / 1000 - ROUNDING_S
-    ready = update.settled + sum(over >= wanted for over in update.over_s)
-    if access.stable_only:
-        ready = min(ready, update.stable)
-    return replace(update, live=replace(update.live, accessible=ready))
+def accessible_words(tail: Hypothesis, hold_back_s: float, stable_only: bool) -> int:
+    """Return how many words of the tail are accessible."""
+    ready = tail.ended(hold_back_s)
+    return min(ready, tail.stable) if stable_only else ready
 
 
 def probably_accessible(before: Sequence[str], texts: Sequence[str], stable_only: bool) -> int:

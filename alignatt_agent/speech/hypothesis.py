@@ -41,14 +41,9 @@ class Hypothesis:
         """How many leading words the previous hypothesis shares."""
         return sum(since < self.at for since in self.since)
 
-    @property
-    def over_s(self) -> tuple[float, ...]:
-        """Seconds from the end of each word to the end of the audio."""
-        return tuple(self.at - end for end in self.ends)
-
     def ended(self, hold_back_s: float) -> int:
         """Return how many words ended at least ``hold_back_s`` before the end of the audio."""
-        return sum(over >= hold_back_s - ROUNDING_S for over in self.over_s)
+        return sum(self.at - end >= hold_back_s - ROUNDING_S for end in self.ends)
 
     def revised(
         self, words: Sequence[Word], ends: Sequence[float], at: float, before: float

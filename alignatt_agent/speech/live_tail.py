@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import SpeechConfig
-from alignatt_agent.speech.accessible import probably_accessible, with_access
+from alignatt_agent.speech.accessible import accessible_words, probably_accessible
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
@@ -33,7 +33,6 @@ from alignatt_agent.speech.waveform import (
 from alignatt_agent.speech.word_times import Span, time_words
 from alignatt_agent.types import (
     SAMPLE_RATE,
-    Access,
     FloatArray,
     SourceView,
     SpeechUpdate,
@@ -316,7 +315,8 @@ class LiveTail:
 
     def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
         settled, stable = len(self._open), self._tail.stable
-        live = SourceView((*self._open, *self._tail.words), 0)
+        hold_back_s, only = self._config.hold_back_ms / 1000, self._config.stable_only
+        ready = settled + accessible_words(self._tail, hold_back_s, only)
+        live = SourceView((*self._open, *self._tail.words), ready)
         made, self._transcripts = self._transcripts, Transcripts()
-        update = SpeechUpdate(sentences, live, settled, settled + stable, made, self._tail.over_s)
-        return with_access(update, Access(self._config.hold_back_ms, self._config.stable_only))
+        return SpeechUpdate(sentences, live, settled, settled + stable, made)

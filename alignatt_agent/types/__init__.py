@@ -19,7 +19,6 @@ from alignatt_agent.types.errors import EngineError as EngineError
 from alignatt_agent.types.steps import Emission as Emission
 from alignatt_agent.types.steps import SourceSpan as SourceSpan
 from alignatt_agent.types.steps import Step as Step
-from alignatt_agent.types.words import Access as Access
 from alignatt_agent.types.words import SourceView as SourceView
 from alignatt_agent.types.words import SpeechUpdate as SpeechUpdate
 from alignatt_agent.types.words import Transcript as Transcript

@@ -27,14 +27,6 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Words are accessible ``hold_back_ms`` after their end, or only if they are stable, too."""
-
-    hold_back_ms: float = 0.0
-    stable_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Transcript:
     """A transcript, ``None`` if the recognizer did not end it; costs as in ``engines.Answer``."""
 
@@ -67,8 +59,6 @@ class SpeechUpdate:
         stable: number of leading words of ``live`` that are settled or in two successive
             hypotheses.
         transcripts: work of the recognizer; not compared.
-        over_s: seconds since the end of each word of ``live`` that is not settled; negative for a
-            word that goes on.
     """
 
     sentences: tuple[tuple[Word, ...], ...]
@@ -76,4 +66,3 @@ class SpeechUpdate:
     settled: int = 0
     stable: int = 0
     transcripts: Transcripts = field(default=Transcripts(), compare=False)
-    over_s: tuple[float, ...] = ()

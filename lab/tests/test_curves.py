@@ -216,13 +216,12 @@ def test_some_points_beside_the_operating_ones():
 
 
 def test_what_a_point_sets_holds_for_every_target():
-    own = {"zh": {"policy": {"drafts": 5, "top_k": 3}, "speech": {"hold_back_ms": 900}}}
+    own = {"zh": {"policy": {"drafts": 5, "top_k": 3}}}
     low = AgentConfig.parse({**BASES["low"].model_dump(), "targets": own})
     by_name = {p.name: p.config({"low": low, "high": low}) for p in sweep("full")}
     operating, held = by_name["operating-low"], by_name["hold_n-c500-n8"]
-    policy, access = operating.policy_for("zh"), operating.access_for("zh")
-    assert (policy.drafts, access.hold_back_ms) == (5, 900)
-    assert (held.policy_for("zh").n, held.access_for("zh").hold_back_ms) == (8, 0)
+    assert operating.policy_for("zh").drafts == 5
+    assert (held.policy_for("zh").n, held.speech.hold_back_ms) == (8, 0)
     assert held.policy_for("zh").top_k == 3
 
 

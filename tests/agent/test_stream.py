@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.translation.captions import Captions
-from alignatt_agent.types import Access, EngineError, StopReason, Word
+from alignatt_agent.types import EngineError, StopReason, Word
 from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes.engine import random_engine
 from tests.fakes.models import before_calls, fail_calls
@@ -138,35 +138,28 @@ def test_a_sentence_that_fails_twice_is_given_up():
     assert outputs[-len(TRANSLATION[3:]) :] == TRANSLATION[3:]
 
 
+CODES = ("de", "zh")
+
+
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     failure_rate=st.sampled_from([0.0, 0.2]),
     commit=st.sampled_from(["agreed", "ended"]),
-    hold_back=st.sampled_from([0.0, 250.0, 900.0]),
-    stable_only=st.booleans(),
 )
-def test_each_target_emits_what_it_emits_alone(seed, failure_rate, commit, hold_back, stable_only):
-    """Where sentences close without the hold-back, a target may wait as if the live tail did."""
-    waits = {"hold_back_ms": hold_back, "stable_only": stable_only} if commit == "agreed" else {}
-    settings = {"de": {}, "zh": waits}
-
-    def streamed(targets, **options):
-        stream = Stream(speech_side(seed, 0.5, commit=commit, **options), targets)
+def test_each_target_emits_what_it_emits_alone(seed, failure_rate, commit):
+    def streamed(targets):
+        stream = Stream(speech_side(seed, 0.5, commit=commit), targets)
         return [call(*audio) for call, *audio in calls(stream)]
 
     def traces(found, code):
         steps = [step.steps.get(code) for step in found]
         return [step and (step.units, step.accepted, step.gated) for step in steps]
 
-    targets = {
-        code: noisy(seed + k, failure_rate, Access(*options.values()) if options else None)
-        for k, (code, options) in enumerate(settings.items())
-    }
-    together = streamed(targets)
+    together = streamed({code: noisy(seed + k, failure_rate) for k, code in enumerate(CODES)})
     assert any(step.units for found in together for step in found.steps.values())
-    for k, (code, options) in enumerate(settings.items()):
-        alone = streamed({code: noisy(seed + k, failure_rate)}, **options)
+    for k, code in enumerate(CODES):
+        alone = streamed({code: noisy(seed + k, failure_rate)})
         assert traces(together, code) == traces(alone, code)
     for found in together:
         assert all(s.heard.live.words == found.heard.live.words for s in found.steps.values())

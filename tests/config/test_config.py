@@ -11,7 +11,6 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_resource, known_resources
 from alignatt_agent.policy import HoldN, WaitK
-from alignatt_agent.types import Access
 from tests.fakes.agent import write_config
 
 CONFIGS = known_resources("agent_configs", ".yaml")
@@ -94,7 +93,7 @@ def own(code, **settings):
         ({"policy": {"name": "wait_k", "k": 0}}, r"policy.k: .*equal to 1 \(got 0\)"),
         ({"policy": {"name": "none", "n": 3}}, r"policy.n: unknown key.*known here: name, top_k\)"),
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
-        (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy, speech; all targets"),
+        (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy; all targets"),
         (own("de", speech={"max_tail_s": 20}), "targets.de.speech.max_tail_s.*; all targets share"),
         (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
@@ -138,15 +137,13 @@ def test_another_policy_drops_the_keys_of_the_configured_one(overrides):
     assert load_config("micro-high", overrides | own).policy_for("zh") == HoldN(n=2, top_k=8)
 
 
-def test_a_target_may_have_its_own_policy_and_wait_longer():
+def test_a_target_may_have_its_own_policy():
     config = load_config(
         "micro-follows-low",
-        {"targets.zh.policy.drafts": 3, "targets.zh.speech.hold_back_ms": 400, "policy.top_k": 4},
+        {"targets.zh.policy.drafts": 3, "policy.top_k": 4},
     )
     assert config.policy_for("de") == config.policy
     assert config.policy_for("zh") == config.policy.model_copy(update={"drafts": 3})
-    assert config.access_for("de") == Access(100, False)
-    assert config.access_for("zh") == Access(400, False)
     assert config.digest() != load_config("micro-follows-low", {"policy.top_k": 4}).digest()
     again = AgentConfig.parse(yaml.safe_load(config.to_yaml()))
     assert again == config

@@ -31,7 +31,7 @@ def monotone():
     return FakeTranslation(byte_tokenizer())
 
 
-def target_stream(engine, watch=None, access=None, early_stop=True):
+def target_stream(engine, watch=None, early_stop=True):
     """Translate with an engine that knows its tokens, or with random ones of five pieces."""
     known = isinstance(engine, FakeTranslation)
     tokenizer = engine.tokenizer if known else PieceTokenizer(PIECES)
@@ -46,11 +46,11 @@ def target_stream(engine, watch=None, access=None, early_stop=True):
         early_stop=early_stop,
         watch=watch,
     )
-    return TargetStream(translator, watch, access)
+    return TargetStream(translator, watch)
 
 
-def noisy(seed, failure_rate=0.0, access=None):
-    return target_stream(random_engine(seed, len(PIECES), failure_rate), access=access)
+def noisy(seed, failure_rate=0.0):
+    return target_stream(random_engine(seed, len(PIECES), failure_rate))
 
 
 def build(engine=None, kind=Stream, watch=None, ahead=False, early_stop=True, **speech):
