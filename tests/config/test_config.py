@@ -94,7 +94,6 @@ def own(code, **settings):
         ({"policy": {"name": "none", "n": 3}}, r"policy.n: unknown key.*known here: name, top_k\)"),
         ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
         (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy; all targets"),
-        (own("de", speech={"max_tail_s": 20}), "targets.de.speech.max_tail_s.*; all targets share"),
         (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
         ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
