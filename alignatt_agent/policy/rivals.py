@@ -56,7 +56,7 @@ class HoldN(Policy):
 
 
 class EmitAll(Policy):
-    """Accepts whole drafts: the baseline. Its peaks, where there are rows, are not filtered."""
+    """Accepts whole drafts: the baseline. If there are rows, their peaks are not filtered."""
 
     name: Literal["none"] = "none"
 
