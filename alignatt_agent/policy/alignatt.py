@@ -27,15 +27,15 @@ class AlignAtt(Policy):
 
     Attributes:
         drafts: successive drafts of different sources that have to pass the gate with the same
-            tokens; 1 asks for no agreement, as the paper. Errors in a draft of half a sentence
-            attend to accessible words like correct tokens do, but rarely survive the next word.
-        normalize: per-head prefix-online z-score before heads are averaged, or none.
-        median_width: odd width of the median filter along the source, in tokens; 1 is none.
-        median: average heads before the filter, as the paper writes, or filter each head first,
-            as the paper's submission ran.
+            tokens; 1 requires no agreement, as in the paper. Errors in a draft of half a sentence
+            attend to accessible words as correct tokens do, but rarely recur in the next draft.
+        normalize: per-head prefix-online z-score before heads are averaged, or ``none``.
+        median_width: odd width of the median filter along the source, in tokens; 1 means no filter.
+        median: average heads before the filter, as in the paper's text, or filter each head first,
+            as in the paper's submission.
         border_margin: tokens that the peak may reach past the frontier (``b`` of Eq. 5); a
-            negative one keeps the last accessible tokens off limits too, as AlignAtt does for
-            speech frames.
+            negative value also excludes the last accessible tokens, as AlignAtt does for speech
+            frames.
         tau_argmax: lowest head-averaged attention at the peak (Eq. 6); 0 accepts any.
         tau_src: lowest attention mass on the accessible source (Eq. 7); 0 accepts any.
     """

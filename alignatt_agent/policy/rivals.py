@@ -56,7 +56,7 @@ class HoldN(Policy):
 
 
 class EmitAll(Policy):
-    """Accepts whole drafts: the baseline. Its peaks, where there are rows, are not filtered."""
+    """Accepts whole drafts: the baseline. If there are rows, their peaks are not filtered."""
 
     name: Literal["none"] = "none"
 
@@ -79,7 +79,7 @@ class WaitK(Policy):
 
     Attributes:
         k: words of an utterance to wait for.
-        rate: units written for every heard word, e.g. 1.5 where translations are longer.
+        rate: units written for every heard word, e.g. 1.5 if translations are longer.
     """
 
     reasons: ClassVar[Texts] = _HELD_BACK
