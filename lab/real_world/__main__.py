@@ -16,7 +16,7 @@ steps
   recordings   OUTPUT/recordings: three real recordings without references
   pairs        OUTPUT/pairs: pairs with word links, to choose heads on and to judge them on
   heads        OUTPUT/heads: a head set for every target and row, and one for any target
-  curves       OUTPUT/curves-tuning and OUTPUT/curves-claims
+  curves       OUTPUT/curves-tuning, OUTPUT/curves-claims and OUTPUT/offline-claims, the ceiling
 
 exit status: 0 done; 1 a download or a command failed; 2 something is not installed
 """

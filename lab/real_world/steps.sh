@@ -38,8 +38,11 @@ heads() {
 curves() {  # goes on by itself; settings are chosen on tuning, and judged on claims
     for devset in tuning claims; do
         "$python" -m lab.curves --points real --config-low laptop-low --config-high laptop-high \
-            --streams 4 --target de it zh --devset "$output/$devset" --output "$output/curves-$devset"
+            --streams 12 --target de it zh --devset "$output/$devset" --output "$output/curves-$devset"
     done
+    [ -f "$output/offline-claims/zh/offline.json" ] || "$python" -m alignatt_agent.cli offline \
+        --config laptop-low --target de it zh --devset "$output/claims" \
+        --output "$output/offline-claims"
 }
 
 set -x
