@@ -1,4 +1,4 @@
-"""Turns aligned words into aligned tokens, under the prompt that the agent uses."""
+"""Converts aligned words to aligned tokens, under the prompt that the agent uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,8 @@ class PairPrompter:
         if length > self.max_context:
             raise PairError(
                 "too_long",
-                f"pair {pair.number} takes {length} tokens, the context holds {self.max_context}",
+                f"pair {pair.number} needs {length} tokens, but the context holds only "
+                f"{self.max_context}: split it into shorter sentences",
             )
         return AlignedPair(prompt, ids, words)
 

@@ -32,11 +32,11 @@ def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"--publish has to be like talk:de=https://..., got {name[:80]!r}=...")
+        raise ConfigError(f"--publish must be like talk:de=https://..., got {name[:80]!r}=...")
     check_name(room)
     code = language(target).code
     if known and code not in known:
-        raise ConfigError(f"--publish: expected one of {', '.join(known)}, got {code}")
+        raise ConfigError(f"--publish: expected one of {', '.join(known)}; got {code}")
     return room, code, url
 
 
@@ -68,7 +68,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_S)
             else:
-                LOGGER.warning("%s: a caption is a minute late and left out", request.host)
+                LOGGER.warning("%s: a caption is a minute late and is not sent", request.host)
 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float, float, str]]:
