@@ -108,5 +108,5 @@ def language(name: str) -> Language:
         found, key = _BY_NAME.get(key), key.rpartition("-")[0]
     if found is None:
         known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
-        raise LanguageError(f"unknown language {str(name)[:40]!r}; expected one of {known}")
+        raise LanguageError(f"unknown language {str(name)[:40]!r}; known are {known}")
     return found

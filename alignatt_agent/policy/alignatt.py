@@ -21,18 +21,18 @@ from alignatt_agent.types import (
 
 
 class AlignAtt(Policy):
-    """Accepts the longest draft prefix whose attention stays on the accessible source.
+    """Accepts the longest draft prefix whose attention is on the accessible source.
 
     The defaults are the paper's setting.
 
     Attributes:
-        drafts: successive drafts of different sources that have to pass the gate with the same
-            tokens; 1 asks for no agreement, as the paper. Errors in a draft of half a sentence
-            attend to accessible words like correct tokens do, but rarely survive the next word.
+        drafts: successive drafts of different sources that must pass the gate with the same tokens;
+            1 requires no agreement, as in the paper. Errors in a draft of half a sentence attend to
+            accessible words like correct tokens do, but rarely survive the next word.
         normalize: per-head prefix-online z-score before heads are averaged, or none.
         median_width: odd width of the median filter along the source, in tokens; 1 is none.
-        median: average heads before the filter, as the paper writes, or filter each head first,
-            as the paper's submission ran.
+        median: average heads before the filter, as in the paper, or filter each head first, as in
+            the paper's submission.
         border_margin: tokens that the peak may reach past the frontier (``b`` of Eq. 5); a
             negative one keeps the last accessible tokens off limits too, as AlignAtt does for
             speech frames.
@@ -64,7 +64,7 @@ class AlignAtt(Policy):
     @classmethod
     def _odd(cls, value: int) -> int:
         if value % 2 == 0:
-            raise ValueError("a median needs an odd width")
+            raise ValueError("expected an odd width, because the filter is a median")
         return value
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
@@ -87,11 +87,11 @@ class AlignAtt(Policy):
         )
 
     def edge(self, frontier: int) -> int:
-        """Return from where on Eq. 5 rejects a peak."""
+        """Return the first source position at which Eq. 5 rejects a peak."""
         return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
-        """Return the gate that asks for no agreement."""
+        """Return the gate without the agreement of drafts."""
         return self.model_copy(update={"drafts": 1})
 
     def scan(self, frontier: int) -> RowScan:
@@ -131,7 +131,7 @@ class Scan:
 
 def _rows_of(draft: Draft) -> AttentionRows:
     if draft.rows is None:
-        raise ValueError("AlignAtt needs attention rows: draft with a readout")
+        raise ValueError("the draft has no attention rows: request it with a readout")
     if len(draft.rows.source) != len(draft.token_ids):
         raise ValueError(
             f"expected one attention row per drafted token, got {len(draft.rows.source)} rows "

@@ -161,7 +161,7 @@ def arguments(*given):
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets others in"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0 accepts other machines"),
         (["--viewer-token", "v"], "has no meaning without --token"),
         (["--origin", "talks.example.org"], "must be an address such as https://"),
         (
