@@ -46,7 +46,7 @@ def test_no_aligner_is_loaded_where_words_are_timed_without_one():
         config = load_config(name, overrides)
         assert config.models.engine_roles == ("asr", "translation")
         assert AgentConfig.parse(yaml.safe_load(config.to_yaml())) == config
-    with pytest.raises(ConfigError, match=r"models\.aligner , which times the words, is missing"):
+    with pytest.raises(ConfigError, match=r"models\.aligner, which times the words, is missing"):
         load_config("default-cs-en-low", {"source_language": "en", "speech.times": "aligner"})
 
 
@@ -98,7 +98,10 @@ def own(code, **settings):
         (own("de", speech={"max_tail_s": 20}), "targets.de.speech.max_tail_s.*; all targets share"),
         (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
-        ({"targets": {"zh": {}, "Chinese": {}}}, "names of the same language: Chinese, zh; keep one"),
+        (
+            {"targets": {"zh": {}, "Chinese": {}}},
+            "names of the same language: Chinese, zh; keep one",
+        ),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
