@@ -131,9 +131,7 @@ def engine_arguments(
         )
         if model.engine.get("distributed_executor_backend") == "ray":
             # vLLM would choose another one and only log it.
-            raise ValueError(
-                "engine: distributed_executor_backend: ray does not run on CPUs; remove it"
-            )
+            raise ValueError("engine: distributed_executor_backend: ray does not run on CPUs")
     if "attention_config" not in model.engine and (backend := _attention_backend(role)):
         arguments["attention_backend"] = backend
     automatic = arguments["enforce_eager"] == AUTO

@@ -98,10 +98,7 @@ def own(code, **settings):
         (own("de", speech={"max_tail_s": 20}), "targets.de.speech.max_tail_s.*; all targets share"),
         (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
-        (
-            {"targets": {"zh": {}, "Chinese": {}}},
-            "names of the same language: Chinese, zh; keep one",
-        ),
+        ({"targets": {"zh": {}, "Chinese": {}}}, "same language: Chinese, zh; keep one"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
