@@ -71,7 +71,7 @@ def test_captions_are_posted_in_the_forms_of_both_platforms(tmp_path, platform, 
         times = [datetime.fromisoformat(stamp) for stamp, _ in bodies]
         assert times == sorted(set(times))
         assert abs((times[-1] - begin).total_seconds()) < 10
-    assert "did not take a caption (503)" in caplog.text
+    assert "did not accept a caption (503)" in caplog.text
     assert "SECRET" not in caplog.text
 
 
