@@ -165,7 +165,7 @@ def test_tokens_belong_to_the_unit_of_their_last_character():
     pair = make_pair(1, ["a"], "Ja, gut", None, None, spaced=True)  # units: Ja | , | gut
     offsets = [(0, 2), (2, 3), (3, 4), (3, 5), (4, 7), (0, 0)]
     assert unit_of_tokens(pair, offsets) == [0, 1, None, 2, 2, None]
-    with pytest.raises(PairError, match="offsets leave the text"):
+    with pytest.raises(PairError, match="offsets are outside the text"):
         unit_of_tokens(pair, [(6, 9)])
 
 

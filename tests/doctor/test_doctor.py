@@ -104,7 +104,7 @@ def test_a_good_machine_passes(machine):
             replace(GOOD, torchvision_error="RuntimeError: operator torchvision::nms"),
             *("torchvision", "FAIL", "torchvision::nms", "pip uninstall torchvision"),
         ),
-        (replace(GOOD, cores=1), "processor", "warn", "1 cores", "two or more"),
+        (replace(GOOD, cores=1), "processor", "warn", "1 cores", "two cores or more"),
         (replace(GOOD, torch_error="OSError: libtorch"), "torch", "FAIL", "OSError", "EXTRA=cpu"),
         (driver("470.57.02", None), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
         (CUDA, "GPU 0", "ok", "NVIDIA Test, driver 580.1, 76.0 of 80.0 GiB free", ""),
