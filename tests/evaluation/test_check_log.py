@@ -62,7 +62,7 @@ def talk_again(number):
 
 
 RERUN, FORMAT = "rerun-appended", "log-format"
-SPACE = "holds white space that scorers count differently"
+SPACE = "contains white space that scorers count differently"
 NAN = json.loads("NaN")
 
 # mutation -> rules of a submission, rules of scoring, part of the first message
