@@ -29,8 +29,8 @@ class PromptWording(Strict):
 
     Attributes:
         system: system turn; ``null`` for models whose template refuses one.
-        before: beginning of the user turn, in front of the source.
-        after: rest of the user turn, behind the source.
+        before: beginning of the user turn, before the source.
+        after: rest of the user turn, after the source.
         names: names of languages in the prompt if not the English ones, by code.
         chat: whether the chat template writes the turn; ``false`` for models that were trained on
             bare text: then there is no system turn, and a token that begins texts must be part of

@@ -152,7 +152,7 @@ def plan_log(
     source: str = "en",
     cumulative: bool = False,
 ) -> EvalRun:
-    """Copy a log, its configuration and the files of its run into a folder of its own.
+    """Copy a log, its configuration and the files of its run into a separate folder.
 
     No audio is needed. ``log_config`` has ``detokenizer_type`` of a Simulstream log; default is
     ``agent.yaml`` next to it, or whole words (single characters for Chinese). Elapsed times of a

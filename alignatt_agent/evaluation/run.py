@@ -98,7 +98,7 @@ def print_commands(runs: Sequence[EvalRun]) -> None:
 def score_all(
     runs: Sequence[EvalRun], jobs: int = 1, only_official: bool = False
 ) -> list[tuple[EvalRun, Result]]:
-    """Score ``jobs`` runs at a time, each in processes of its own; failures are printed."""
+    """Score ``jobs`` runs at a time, each in separate processes; failures are printed."""
     found: list[tuple[EvalRun, Result]] = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         results = [pool.submit(score_run, run, only_official) for run in runs]

@@ -30,8 +30,8 @@ GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
 """Shorter gaps are rounding and delays of encoders; a longer one inside a stream is another clock,
 as FFmpeg's ``dts_delta_threshold`` has it, and so is a later start."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""In opposite phase the difference of two channels has so many times the power of their sum, of
-which each sample keeps so much: a quarter of a second."""
+"""In opposite phase the difference of two channels has this many times the power of their sum, of
+which each sample keeps this share: a quarter of a second."""
 
 
 class AudioError(AlignAttError, ValueError):

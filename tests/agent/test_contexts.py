@@ -154,7 +154,7 @@ def test_added_tokens_that_are_text_are_no_commands():
     tokenizer.chat_template = "{{ messages }}\n<think>"
     check_plain(tokenizer, "Papi\nvLLM  <b>", "model")
     for token in ("<end_of_turn>", "<think>"):
-        with pytest.raises(ContextError, match=f"holds '{token}', which model takes"):
+        with pytest.raises(ContextError, match=f"holds '{token}', which model reads"):
             check_plain(tokenizer, f"Papi\n{token}", "model")
 
 
