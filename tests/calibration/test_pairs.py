@@ -182,7 +182,7 @@ def test_prompted_pairs():
     assert caught.value.reason == "no_alignment"
     tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
     PairPrompter(tokenizer, builder, tight)(pair, pair.gold)
-    with pytest.raises(PairError, match=f"takes {tight} tokens") as caught:
+    with pytest.raises(PairError, match=f"needs {tight} tokens") as caught:
         PairPrompter(tokenizer, builder, tight - 1)(pair, pair.gold)
     assert caught.value.reason == "too_long"
     other = PromptBuilder(tokenizer, "English", "Italian")
