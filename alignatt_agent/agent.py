@@ -23,19 +23,19 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError
 LOGGER = logging.getLogger(__name__)
 
 FINISH_ATTEMPTS = 3
-"""Attempts to finish a stream that fails: no later chunk would try again."""
+"""Attempts to finish a stream: no later chunk would retry after a failure."""
 
 
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
     """Speech in, append-only translation out.
 
     All processors of a process share its engines; an instance holds one stream. It may be called
-    from any thread: Simulstream's servers change threads, and the HTTP server clears an expired
+    from any thread: Simulstream's servers switch threads, and the HTTP server clears an expired
     session while a chunk is still running.
     """
 
     runtime: ClassVar[Runtime] = Runtime()
-    """What all processors of this process share. Simulstream instantiates an agent by the name of
+    """Shared by all processors of this process. Simulstream instantiates an agent by the name of
     its class, once for each client, and passes nothing but the configuration."""
 
     def __init__(self, config: SimpleNamespace) -> None:
@@ -49,7 +49,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self.talk = ""  # stem of the name of the recording, if Simulstream logs it
         self._set_default_languages()
         if isinstance(self._config.speech.context, dict):
-            METRICS_LOGGER.addFilter(self._name_talk)  # a second time changes nothing
+            METRICS_LOGGER.addFilter(self._name_talk)  # calling it again has no effect
             self.runtime.addressed = self
 
     @property
@@ -59,10 +59,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     @classmethod
     def load_model(cls, config: SimpleNamespace) -> None:
-        """Load and warm up the engines; those that are loaded and alive stay as they are.
+        """Load and warm up the engines; engines that are already running are reused.
 
         Raises:
-            AlignAttError: configuration, checkpoint, head set or context do not fit.
+            AlignAttError: configuration, checkpoint, head set or context is not valid.
         """
         resolved = cls.runtime.resolve(AgentConfig.from_namespace(config))
         cls.runtime.check(resolved)
@@ -93,7 +93,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
         Raises:
             Exception: an engine or a setting failed. Simulstream then ends the stream; emitted
-                units stay.
+                units are kept.
         """
         with self._lock:
             try:
@@ -101,14 +101,14 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             except Exception as error:
                 self._report("process_chunk", error)
                 # A short piece comes from MessageProcessor.end_of_stream, where an exception would
-                # leave a WebSocket client waiting for ever.
+                # leave a WebSocket client waiting forever.
                 if np.size(waveform) >= round(self.speech_chunk_size * SAMPLE_RATE):
                     raise
                 units = self._undelivered()
             return self._output(units)
 
     def end_of_stream(self) -> IncrementalOutput:
-        """Finish the open utterance; errors are reported, never raised (see ``process_chunk``)."""
+        """Finish the open utterance; errors are logged, never raised (see ``process_chunk``)."""
         with self._lock:
             units: tuple[str, ...] = ()
             for _ in range(FINISH_ATTEMPTS if self._stream is not None else 0):
@@ -122,7 +122,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             return self._output(units)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
-        """Join units as a client has to append them: a space before each spaced word."""
+        """Join units as a client must append them, with a space before each spaced word."""
         spaced = self._target.spaced if isinstance(self._target, Language) else True
         return "".join(f" {token}" if spaced else token for token in tokens)
 
@@ -162,8 +162,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         engines = self.runtime.loaded(self._resolved)
         if engines is None:
             raise EngineError(
-                "the engines of this configuration are not loaded: load_model was not called for "
-                "it, or was called since for other models or heads; call it again"
+                "the engines of this configuration are not loaded: load_model was not called, "
+                "or was last called for other models or heads; call it again"
             )
         context = self._config.speech.context_of(self.talk)
         self._stream = open_stream(self._resolved, engines, self._source, [self._target], context)
@@ -193,12 +193,12 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         message = f"{where}: {type(error).__name__}: {error}"
         self.runtime.failures.append(message)
         LOGGER.error(
-            "%s failed; what was emitted before stays. %s", *message.split(": ", 1), exc_info=error
+            "%s failed; text emitted before is kept. %s", *message.split(": ", 1), exc_info=error
         )
 
     @classmethod
     def _name_talk(cls, record: logging.LogRecord) -> bool:
-        """Read the name of a recording, which Simulstream passes to its log only.
+        """Read the name of a recording, which Simulstream passes only to its log.
 
         The line follows directly, in the same thread, on the client's choice of languages; without
         a choice there is a single processor.

@@ -1,4 +1,4 @@
-"""Word alignments of all pairs: those of the file, or of a chat model."""
+"""Word alignments of all pairs, from the file or from a chat model."""
 
 import argparse
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def align(
         )
     if not any(pair.gold for pair in pairs):
         raise CalibrationError(
-            "the pairs have no alignments; add a Pharaoh column to the file (see "
+            "the pairs have no alignments: add a Pharaoh column to the file (see "
             "docs/calibration.md), or use a chat model with --aligner openai"
         )
     return [

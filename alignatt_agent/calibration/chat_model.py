@@ -30,7 +30,7 @@ _CHARS_PER_TOKEN = 2.5
 """A low estimate for numbered words; English prose has about 4."""
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
-"""Successive failures after which an endpoint is given up."""
+"""Successive failures after which an endpoint is not used any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class ChatAligner:
         parallel: int = 4,
         price: tuple[float, float] | None = None,  # see ``Cost``
     ) -> None:
-        import openai  # takes a second, and few calibrations need it
+        import openai  # the import takes a second, and few calibrations need it
 
         if not url.startswith(("http://", "https://")):
-            raise ConfigError(f"--endpoint {url}: an address begins with http:// or https://")
+            raise ConfigError(f"--endpoint {url}: expected an http:// or https:// address")
         self._url, self._model = url, model
         self._retries, self._parallel, self._price = retries, parallel, price
         self._instructions = INSTRUCTIONS.format(source=source, target=target)
-        key = os.environ.get(KEY)  # a local server may need none
+        key = os.environ.get(KEY)  # a local server may not need a key
         self._client = openai.OpenAI(
             base_url=url, api_key=key or "none", timeout=timeout_s, max_retries=retries
         )
@@ -99,7 +99,7 @@ class ChatAligner:
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
         """Yield the links of each pair, or the reason for their absence."""
         failures = 0
-        # In small batches, so that few requests are paid in vain after giving up.
+        # In small batches, so that few paid requests are lost when the endpoint fails.
         width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
             for begin in range(0, len(pairs), width):
@@ -120,7 +120,7 @@ class ChatAligner:
                 return _parse(self._answer(_question(pair)), pair)
             except PairError as error:
                 problem = error
-                if error.reason != "aligner_nonsense":  # the client has tried again
+                if error.reason != "aligner_nonsense":  # the client has already retried
                     break
         return problem
 
@@ -145,7 +145,7 @@ class ChatAligner:
         except openai.APIStatusError as error:
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise PairError("aligner_error", f"{error}") from None
-            # A wrong key, model, address or request, or no credit.
+            # Wrong key, model, address or request, or no credit.
             raise CalibrationError(
                 f"{self._url} refused the request with status {error.status_code}: "
                 f"{error.response.text[:300]}; check --endpoint, --aligner-model and ${KEY}"

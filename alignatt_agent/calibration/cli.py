@@ -54,7 +54,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("pairs").add_argument
     add("--source", metavar="CODE", help="source language; default: --config's, or en")
     add("--target", required=True, metavar="CODE", help="target language, e.g. de")
-    add("--pairs", required=True, metavar="FILE", help="pairs to choose heads on, see below")
+    add("--pairs", required=True, metavar="FILE", help="pairs for choosing heads, see below")
     text = (
         "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s. "
         "If all pairs have gold alignments, these judge any aligner's heads"
@@ -63,8 +63,8 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     text = "dev set whose sentences are excluded, like those of the embedded one; repeatable"
     add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
     add = parser.add_argument_group("head set").add_argument
-    add("--row", choices=ROWS, help="query whose row is a token's; default: the better one")
-    add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
+    add("--row", choices=ROWS, help="query whose row represents a token; default: the better one")
+    add("--keep", type=int, default=8, metavar="K", help="number of heads; default 8")
     add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
     add_options(parser.add_argument_group("word alignments"))
 
@@ -74,7 +74,7 @@ def _merge_options(parser: argparse.ArgumentParser) -> None:
     add("sets", nargs="+", metavar="SET", help="head sets of one model, names or paths")
     text = "head sets of further targets, used only to judge the merged one"
     add("--judge", nargs="+", default=[], metavar="SET", help=text)
-    add("--keep", type=int, default=8, metavar="K", help="heads in the set; 8")
+    add("--keep", type=int, default=8, metavar="K", help="number of heads; default 8")
     add("--output", type=Path, required=True, metavar="FILE", help="the head set")
 
 
@@ -144,7 +144,7 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
     share = _share(arguments.held_out)
     pairs = without_repeats(read(arguments.pairs), seen)
     model = _model(arguments, config)
-    # Head sets are shared, so they name a local folder by its last part only.
+    # Head sets are shared, so only the last part of a local folder is named.
     path = Path(model.path)
     name = path.name if path.is_absolute() else model.path
     file = f"{Path(name).name}-{source.code}-{target.code}.json"
@@ -180,12 +180,12 @@ def _share(text: str) -> float | None:
     except ValueError:
         return None
     if not 0 < share < 1:
-        raise PairsError(f"--held-out {text}: a share lies between 0 and 1")
+        raise PairsError(f"--held-out {text}: expected a share between 0 and 1")
     return share
 
 
 def _merge(arguments: argparse.Namespace) -> int:
-    r"""Make one head set for any target from those of several targets.
+    r"""Merge the head sets of several targets into one for any target.
 
     It holds the heads with the best mean Translation Score. Name it under ``head_sets`` as ``"*"``:
     it serves every target without its own set, and counts as provisional.

@@ -1,6 +1,6 @@
-"""Keeps evaluation data out of calibration.
+"""Excludes evaluation data from calibration.
 
-Scores on data that heads were chosen on are worthless. A file is evaluation data if it is marked
+Scores on data on which heads were chosen are meaningless. A file is evaluation data if it is marked
 so, if it is part of a dev set, or if most of its sentences are those of a dev set. Single sentences
 of a dev set are dropped and counted.
 """
@@ -38,7 +38,7 @@ def check_place(path: Path) -> None:
 def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
     """Return the sentences of the given dev sets and of the embedded one, normalized."""
     folders = list(devsets)
-    with contextlib.suppress(FileNotFoundError):  # the wheel does not contain it
+    with contextlib.suppress(FileNotFoundError):  # the wheel does not contain the embedded one
         folders.append(find_path(EMBEDDED_DEVSET))
     known: set[str] = set()
     for folder in folders:
@@ -62,5 +62,5 @@ def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
 
 
 def _plain(text: str) -> str:
-    """Letters and digits only, in lower case."""
+    """Return letters and digits only, in lower case."""
     return "".join(char for char in text.casefold() if char.isalnum())

@@ -26,11 +26,11 @@ ROWS: tuple[Row, ...] = get_args(Row)
 Counts = npt.NDArray[np.int64]
 
 _ENGINE_FAILURES = 3
-"""Failures in a row after which the engine is given up."""
+"""Successive failures after which the run fails."""
 
 
 Hits = dict[Row, Counts]
-"""For each row convention ``[heads]`` hits of every head, or of means over the 1, 2, ... best."""
+"""Hits per row convention, ``[heads]``: of every head, or of means over the 1, 2, ... best ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,18 @@ class Outcome:
     """Scores of both row conventions."""
 
     rows: dict[Row, RowScores]
-    calibration: tuple[int, int]  # pairs and aligned tokens that heads were chosen on
-    held_out: tuple[int, int]  # pairs and aligned tokens that they were judged on
+    calibration: tuple[int, int]  # pairs and aligned tokens for choosing heads
+    held_out: tuple[int, int]  # pairs and aligned tokens for judging them
     skipped: Counter[str]  # pairs that the engine could not read, by reason
 
     def better_row(self) -> Row:
         """The convention with the higher held-out score; ``predicting`` if they are equal."""
-        # Predicting rows are known one decoding step sooner.
+        # Predicting rows are available one decoding step earlier.
         return max(ROWS, key=lambda row: self.rows[row].head_set.value)
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split pair numbers into calibration and held-out ones, each in order."""
+    """Split pair numbers into calibration and held-out ones, both sorted."""
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
@@ -149,7 +149,7 @@ def _read(
     pairs: Sequence[AlignedPair],
     rankings: dict[Row, list[int]] | None,
 ) -> Iterator[Hits | PairError]:
-    """Yield the hits of each pair, of every head or of means by ``rankings``."""
+    """Yield the hits of each pair, for every head or for means by ``rankings``."""
 
     def hits_of(row: Row, found: FloatArray, pair: AlignedPair) -> Counts:
         return cumulative_hits(found, pair, rankings[row]) if rankings else head_hits(found, pair)
@@ -158,11 +158,11 @@ def _read(
     for pair in pairs:
         try:
             rows = both_rows(loaded.reader, pair, loaded.heads)
-        except RuntimeError as error:  # EngineError, or torch's when memory runs out
+        except RuntimeError as error:  # EngineError, or torch's error when memory is exhausted
             failures += 1
             if failures == _ENGINE_FAILURES:
                 raise CalibrationError(
-                    f"the engine failed on {failures} pairs in a row, the last time with: {error}; "
+                    f"the engine failed on {failures} pairs in a row, the last error is: {error}; "
                     f"start the same command again to resume"
                 ) from error
             yield PairError("engine_error", str(error))
@@ -183,7 +183,7 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
 
 
 def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Return which peaks of aligned target tokens, ``[tokens, ..., source]``, hit their words."""
+    """Return which peaks of aligned tokens, ``[tokens, ..., source]``, hit their words."""
     words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
     return np.stack(
         [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
@@ -202,5 +202,5 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
 
 
 def rank(counts: Counts) -> list[int]:
-    """Places of the heads from most to fewest hits; ties keep the model's order."""
+    """Return the indices of the heads, most hits first; ties keep the model's order."""
     return [int(i) for i in np.argsort(-counts, kind="stable")]

@@ -1,4 +1,4 @@
-"""One head set for any target, from those of several targets.
+"""Merges head sets of several targets into one for any target.
 
 Token-alignment heads are largely the same for all language pairs of a model, so the heads that
 score best over several targets serve the others provisionally.
@@ -44,10 +44,10 @@ def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]
     """Return the content of a head-set file for any target, and its heads, best first.
 
     Raises:
-        HeadSetError: the sets are not of one model, row and source language, or none is kept.
+        HeadSetError: the sets differ in model, row or source language, or no head is kept.
     """
     if keep < 1:
-        raise HeadSetError(f"--keep {keep}: a set holds one head or more")
+        raise HeadSetError(f"--keep {keep}: expected at least 1 head")
     first = sets[0].head_set
     for other in (item.head_set for item in sets):
         for what in ("model", "revision", "row", "num_layers", "num_heads"):
@@ -79,7 +79,7 @@ def merge(sets: Sequence[Scored], keep: int) -> tuple[dict[str, Any], list[Head]
 
 
 def losses(merged: Sequence[Head], judged: Sequence[Scored]) -> list[tuple[str, float, float, str]]:
-    """Compare the merged heads with as many of each direction's own, by mean Translation Score.
+    """Compare the merged heads with equally many of each direction, by mean Translation Score.
 
     Merged heads without a score in a direction count as 0 there; the last column marks this.
     """

@@ -1,4 +1,4 @@
-"""Results by pair, written to disk immediately, so that the same command resumes."""
+"""Results by pair, written to disk immediately, so that the same command can resume."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ from alignatt_agent.evaluation.cache import ResultCache
 T = TypeVar("T")
 
 _PASSING = ("aligner_error", "aligner_timeout", "engine_error")
-"""Failures that may be due to a lost engine or server instead of the pair."""
+"""Failures that the engine or server may have caused, not the pair."""
 
 
 def get_or_compute_all(

@@ -1,4 +1,4 @@
-"""A sentence pair, cut into the source words and target units that alignments count."""
+"""Sentence pairs, split into the source words and target units of alignments."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
 
 
 class PairError(ValueError):
-    """One pair cannot be used; such pairs are counted under ``reason``, e.g. ``"empty_side"``."""
+    """A pair cannot be used; it is counted under ``reason``, e.g. ``"empty_side"``."""
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)  # both, because errors are pickled
+        super().__init__(reason, detail)  # both arguments, because errors are pickled
         self.reason = reason
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Turns aligned words into aligned tokens, under the prompt that the agent uses."""
+"""Converts aligned words to aligned tokens, under the prompt that the agent uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 @dataclass(frozen=True, slots=True)
 class PairPrompter:
-    """Builds the request of a pair as the agent does, at most ``max_context`` tokens long."""
+    """Builds the request of a pair as the agent does, with at most ``max_context`` tokens."""
 
     tokenizer: Any
     builder: PromptBuilder
@@ -39,7 +39,8 @@ class PairPrompter:
         if length > self.max_context:
             raise PairError(
                 "too_long",
-                f"pair {pair.number} takes {length} tokens, the context holds {self.max_context}",
+                f"pair {pair.number} needs {length} tokens, but the context holds only "
+                f"{self.max_context}: split it into shorter sentences",
             )
         return AlignedPair(prompt, ids, words)
 
@@ -55,6 +56,6 @@ def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> li
         unit_of_char[begin:end] = [unit] * (end - begin)
     if any(end > len(pair.target) for _, end in offsets):
         raise PairError(
-            "unlocatable_word", f"pair {pair.number}: the tokenizer's offsets leave the text"
+            "unlocatable_word", f"pair {pair.number}: the tokenizer's offsets are outside the text"
         )
     return [unit_of_char[max(end - 1, begin)] if end else None for begin, end in offsets]

@@ -1,4 +1,4 @@
-"""The two engines whose attention rows calibration reads, all heads at once."""
+"""The two engines that calibration uses to read attention rows of all heads."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,8 +53,8 @@ def open_reader(engine: Engine, model: ModelConfig) -> Iterator[Loaded]:
         text = AutoConfig.from_pretrained(path).get_text_config()
     except (OSError, ValueError) as error:
         raise EngineError(f"translation model {path}: {error}") from error
-    # vLLM's own "auto" halves float32. That moves the peaks of heads with flat attention, so the
-    # two engines would disagree on them.
+    # vLLM's own "auto" makes float32 16-bit. That moves the peaks of heads with flat attention,
+    # on which the two engines would then disagree.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
     count = text.num_attention_heads

@@ -1,4 +1,4 @@
-"""Calibration from pairs to a head-set file, and the report that it prints."""
+"""Calibration: from pairs to a head-set file and a report."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -42,8 +42,8 @@ class CalibrationPlan:
     name: str  # of the model, in the head set
     source: Language
     target: Language
-    pairs: Pairs  # heads are chosen on them
-    held_out: Pairs | float  # other pairs to judge heads on, or a share of ``pairs``
+    pairs: Pairs  # pairs for choosing heads
+    held_out: Pairs | float  # other pairs for judging heads, or a share of ``pairs``
     aligner: ChatAligner | None  # None uses the alignments of the pairs
     engine: Engine
     output: Path
@@ -73,7 +73,7 @@ class CalibrationPlan:
 
     @property
     def judged_by_aligner(self) -> bool:
-        """Whether the aligner's links judge heads, because some gold links are missing."""
+        """Whether heads are judged by the aligner's links, because some gold links are missing."""
         return self.aligner is not None and any(pair.gold is None for pair in self.all_pairs)
 
 
@@ -129,7 +129,7 @@ def usable_pairs(
     links: Sequence[Links | PairError],
     judges: Sequence[Links | PairError],
 ) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Return the requests that choose and that judge heads, by place; count skipped pairs."""
+    """Return the requests for choosing and for judging heads, by index; count skipped pairs."""
     usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
     skipped: Counter[str] = Counter()
     for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):
@@ -143,7 +143,7 @@ def usable_pairs(
 def _parts(
     plan: CalibrationPlan, usable: dict[int, tuple[AlignedPair, AlignedPair]]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
-    """Return the pairs to choose heads on and those to judge on."""
+    """Return the pairs for choosing heads and those for judging them."""
     count = len(plan.pairs.pairs)
     first = [place for place in usable if place < count]
     second = [place for place in usable if place >= count]

@@ -1,4 +1,4 @@
-"""Checks of the requests to the models, names and terms included, before any is loaded."""
+"""Checks of the requests to the models, including names and terms, before any model is loaded."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
-    """Refuse a configuration whose models cannot take its requests, names and terms included.
+    """Refuse a configuration whose models cannot process its requests, including names and terms.
 
     ``longest_s`` is the longest audio of a request, ``None`` for that of a stream.
     """
@@ -25,7 +25,7 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
     source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
-    # Without a head set any target is possible: the source stands for it.
+    # Without a head set any target is possible: the source language represents it.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
     front_end_prompt(config.speech.recognizer, models.asr.path, window_of(models.asr)).ids(
@@ -44,7 +44,7 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
 def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
-    """Refuse names and terms that a model cannot take; without ``contexts`` the configured ones."""
+    """Refuse names and terms that do not fit a model; default: the configured ones."""
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]

@@ -1,4 +1,4 @@
-"""The engines that streams share, made of served models, and their first requests."""
+"""The engines that streams share, built from served models, and their first requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from alignatt_agent.types.engines import Aligner, Readout, Recognizer, Translati
 class Engines:
     """Models that the streams of a process share; tokenizer and sizes are of the translation.
 
-    There is no aligner where ``models.aligner`` names none.
+    There is no aligner if ``models.aligner`` names none.
     """
 
     asr: Recognizer
@@ -58,7 +58,7 @@ _WARM_DRAFT = 4
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
 ) -> tuple[Recognizer, Aligner | None]:
-    """Return the recognizer of a family on its engine, and what times its words, if anything."""
+    """Return the recognizer of a family on its engine, and its aligner, if any."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
     features = None
@@ -80,7 +80,7 @@ def _whisper(model: Any) -> PromptedRecognizer:
 
 
 def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
-    """Send requests of each kind and size: no first chunk compiles, missing rows show early."""
+    """Send requests of each kind and size: no first chunk compiles, and missing rows are found."""
     noise, sizes = np.random.default_rng(0), 1 if on_cpu() else None
     for seconds in WARM_SECONDS[:sizes]:
         audio = noise.standard_normal(seconds * SAMPLE_RATE).astype(np.float32) * 0.01
@@ -88,7 +88,7 @@ def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> 
         if engines.aligner is not None:
             engines.aligner.align(audio, "warm up", "en")
     for count, row in product(WARM_TOKENS[:sizes], ("predicting", "emitted")):
-        text = f"{count} {row} {'warm up ' * count}"  # no two share a prefix, which is cached
+        text = f"{count} {row} {'warm up ' * count}"  # a common prefix would be cached
         ids = tuple(engines.tokenizer.encode(text))[: min(count, window - _WARM_DRAFT - 1)]
         readout = Readout(tuple(heads), row) if heads else None  # type: ignore[arg-type]
         engines.translation.draft(Prompt(ids, 0, (0,) * len(ids)), _WARM_DRAFT, readout)

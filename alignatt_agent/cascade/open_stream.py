@@ -33,7 +33,7 @@ def open_stream(
 ) -> Stream:
     """Open a new stream on the engines; a target that is the spoken language gets captions.
 
-    ``context`` has the names and terms of the talk, one in a line, some with translations.
+    ``context`` has the names and terms of the talk, one per line, some with translations.
 
     Raises:
         ConfigError: a line of the context is not valid.
@@ -51,7 +51,7 @@ def open_stream(
     }
     stream = SCHEDULES[config.schedule](tail, target_streams)
     if config.debug.draft_ahead and config.schedule == "sync":
-        tail.on_hypothesis = stream.draft_ahead  # no other chunk is being translated then
+        tail.on_hypothesis = stream.draft_ahead  # no other chunk is being translated at that time
     return stream
 
 
@@ -60,7 +60,7 @@ def _target_stream(
 ) -> TargetStream:
     config, prompt, watch = resolved.config, resolved.config.prompt, Stopwatch()
     policy, readout = config.policy_for(target.code), None
-    # Without a gate the rows still give the source word of an emitted token.
+    # Without a gate, the rows still give the source words of emitted tokens.
     if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)
     builder = PromptBuilder.of(engines.tokenizer, prompt, source, target, context)

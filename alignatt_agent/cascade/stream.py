@@ -21,7 +21,7 @@ class StreamStep:
         audio_s: seconds of audio since the start of the stream.
         heard: the update of the speech side, the same for all targets.
         steps: by target; the seconds of the speech side count in each.
-        failures: errors by target. Its next step tries again and has units decided before.
+        failures: errors by target. The next step includes units decided before.
     """
 
     audio_s: float
@@ -49,9 +49,9 @@ class SpeechStep:
 class Stream:
     """A live tail and the target streams that translate its words.
 
-    The targets share one recognition. They translate in parallel, each in a thread, with the same
-    output as alone. A target that fails never stops the others. After an error of the speech side
-    the audio waits for the next call. ``targets`` are by language code.
+    The targets share one speech recognition. They translate in parallel, each in a thread, with the
+    same output as a single target. A target that fails never stops the others. After an error of
+    the speech side the audio waits for the next call. ``targets`` are by language code.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -60,7 +60,7 @@ class Stream:
         self._threads = ThreadPoolExecutor(len(self.targets) + 1)
 
     def step(self, chunk: npt.NDArray[Any]) -> StreamStep:
-        """Recognize a chunk, ``[samples]``, and translate what it allows.
+        """Recognize a chunk, ``[samples]``, and translate as far as the policies allow.
 
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.

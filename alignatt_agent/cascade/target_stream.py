@@ -15,7 +15,7 @@ class TargetStream:
     """Translates the updates of the speech side.
 
     After an exception closed sentences wait for the next call, and units that were decided before
-    it come with the next step, or with ``drain``.
+    it are returned by the next step or by ``drain``.
     """
 
     def __init__(self, translator: Translator | Captions, watch: Stopwatch | None = None) -> None:
@@ -28,7 +28,7 @@ class TargetStream:
         self._undelivered = Emission()
 
     def update(self, heard: SpeechUpdate, audio_s: float) -> Step:
-        """Translate the next update of the speech side; pass each once, in order.
+        """Translate the next update of the speech side; pass each update once, in order.
 
         The step's seconds are those of the translation alone; ``audio_s`` is the length so far.
         """
@@ -60,10 +60,10 @@ class TargetStream:
     def translate(
         self, words: tuple[Word, ...], accessible: int | None
     ) -> tuple[Emission, GatedDraft | None]:
-        """Translate words that a client recognized itself; instead of ``update``.
+        """Translate words that a client recognized; replaces ``update``.
 
-        ``accessible`` leading words of the open utterance may be relied on; it is ``None`` for a
-        closed one. Returns the next units, and the latest draft that was gated.
+        The first ``accessible`` words of the open utterance are accessible; ``None`` for a closed
+        one. Returns the next units, and the latest draft that was gated.
 
         Raises:
             EngineError: an engine failed; the call may be repeated.
@@ -75,20 +75,20 @@ class TargetStream:
         return emission, self.translator.gated
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Begin with a history of sentences and translations, and that of the next so far."""
+        """Begin with a history of sentences and translations, and the next translation so far."""
         self.translator.remember(sentences, accepted)
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
         """Draft ahead in a thread while the words of ``view`` are still being aligned."""
         self._await_ahead()
-        if not self._sentences:  # else the live words follow a sentence that still waits
+        if not self._sentences:  # the live words would follow a sentence that is not translated yet
             self._watch.start()
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 
     def _await_ahead(self) -> bool:
         waiting, self._ahead = self._ahead, None
         if waiting is not None:
-            with suppress(Exception):  # the update meets it again
+            with suppress(Exception):  # the update will raise it again
                 waiting.result()
         return waiting is not None
 

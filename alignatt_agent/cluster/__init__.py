@@ -1,1 +1,1 @@
-"""Beyond one machine: a Ray cluster and workers on it, with the extra ``alignatt_agent[ray]``."""
+"""More than one machine: a Ray cluster and its workers; needs the extra ``alignatt_agent[ray]``."""

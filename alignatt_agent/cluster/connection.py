@@ -40,7 +40,7 @@ class ClusterOptions:
         address: ``HOST:PORT``; ``auto``: that of ``RAY_ADDRESS``, else this machine's cluster;
             ``local``: a cluster of this machine alone, for the duration of the command.
         cpus: logical CPUs of each set of engines; ``None``: all of a node without GPUs, else 1.
-        gpus: GPUs of each set of engines, also a fraction; ``None``: 1 if there are any.
+        gpus: GPUs of each set of engines, also a fraction; ``None``: 1 if there are GPUs.
         count: sets of engines; ``None``: as many as fit.
     """
 
@@ -67,7 +67,7 @@ class ClusterOptions:
         return share
 
     def room(self, share: Mapping[str, float]) -> int:
-        """Return the requested number of sets of engines, or how many fit."""
+        """Return the requested number of sets of engines, or the number that fits."""
         return self.count or _room(_resources(), share)
 
 
@@ -83,7 +83,7 @@ def add_options(parser: argparse.ArgumentParser, what: str) -> None:
     add("--ray", nargs="?", const=AUTO, metavar="ADDRESS", help=text)
     text = "logical CPUs of each set of engines; default: all of a node, 1 with a GPU"
     add("--ray-cpus", type=float, metavar="N", help=text)
-    text = "GPUs of each set of engines, also a fraction; default: 1 if there are any"
+    text = "GPUs of each set of engines, fractions allowed; default: 1 if there are GPUs"
     add("--ray-gpus", type=float, metavar="N", help=text)
 
 
@@ -98,7 +98,7 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
         if value is not None and arguments.ray is None:
             raise ClusterError(f"{option} has no meaning without --ray")
         if value is not None and value < 0:
-            raise ClusterError(f"{option} has to be 0 or more, got {value:g}")
+            raise ClusterError(f"{option} must be 0 or more, got {value:g}")
     if arguments.ray is None:
         return None
     address = arguments.ray
@@ -132,7 +132,7 @@ def joined(address: str) -> Iterator[None]:
             given["_temp_dir"] = stack.enter_context(folder)
         try:
             ray.init(address, **given)
-        except Exception as error:  # Ray also raises plain ones
+        except Exception as error:  # Ray also raises plain exceptions
             raise ClusterError(_unreachable(address, error)) from None
         stack.callback(ray.shutdown)
         check_nodes(versions())
@@ -140,7 +140,7 @@ def joined(address: str) -> Iterator[None]:
 
 
 def check_nodes(here: Mapping[str, str]) -> None:
-    """Compare the versions on all nodes with those of this machine."""
+    """Check that all nodes run the versions of this machine."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
@@ -173,7 +173,7 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
 
 
 def _knock(address: str) -> None:
-    """Refuse an address that does not answer; Ray itself would wait for minutes."""
+    """Refuse an address that does not answer; Ray would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise ClusterError(f"--ray {address}: expected HOST:PORT, auto or local")
@@ -207,7 +207,7 @@ def _resources() -> list[dict[str, float]]:
 
 
 def _room(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
-    """Return how many shares fit."""
+    """Return the number of shares that fit."""
     names = {"num_cpus": "CPU", "num_gpus": "GPU"}
     wanted = {names[key]: value for key, value in share.items() if value}
     if not wanted:

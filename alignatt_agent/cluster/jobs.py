@@ -13,9 +13,9 @@ class Job:
 
     Attributes:
         name: for messages.
-        function: importable; state that it leaves in its module serves the worker's next job.
+        function: importable; the worker's next job can use state in its module.
         arguments: its arguments; results of ``Workers.share`` are replaced by their values.
-        place: one worker should do the jobs of one place.
+        place: key of jobs that should run on the same worker.
     """
 
     name: str

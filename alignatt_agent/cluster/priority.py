@@ -1,4 +1,4 @@
-"""Engines start at the lowest priority, so that running ones keep the processor."""
+"""Engines start at the lowest priority, so that running ones are not slowed down."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ LAST = 19
 
 @contextlib.contextmanager
 def lowest_priority() -> Iterator[None]:
-    """Run engines at the lowest priority while they start.
+    """Start engines at the lowest priority.
 
     Three starting engines take the processor from running ones for 15 s. A process without
-    ``CAP_SYS_NICE`` cannot raise its priority again: it detects that by lowering its priority by
-    one, and then keeps it.
+    ``CAP_SYS_NICE`` cannot raise its priority again. It detects this by lowering its priority by
+    one, and then lowers it no further.
     """
     usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0: this thread, which others inherit from
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)

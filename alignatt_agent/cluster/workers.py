@@ -19,17 +19,17 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Workers that a job may lose before it is given up, because it may kill them itself."""
+"""Workers that a job may lose before it fails, because the job itself may kill them."""
 
 STOP_S = 20.0
 """Time for workers to end their engines."""
 
 PATIENCE_S = 30.0
-"""Time without any worker before the user gets a message."""
+"""Time without any worker before a message is printed."""
 
 
 class Worker:
-    """Does one job at a time, in its own process on some node."""
+    """Does one job at a time, in its own process on a node."""
 
     def __init__(self) -> None:
         quieten()
@@ -45,7 +45,7 @@ class Worker:
         return function(*arguments)
 
     def end(self, last: Callable[[], None]) -> None:
-        """Do the last job."""
+        """Do the last job of this worker."""
         last()
         tidy()
 
@@ -54,7 +54,7 @@ def tidy() -> None:
     """Remove semaphores of engines that were killed.
 
     Python's resource tracker does this when its process ends, but Ray kills the tracker first
-    (measured: 6 of 9 engines left theirs in ``/dev/shm``).
+    (measured: 6 of 9 engines left semaphores in ``/dev/shm``).
     """
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
@@ -62,9 +62,9 @@ def tidy() -> None:
 class Workers:
     """The workers of one command; a context.
 
-    Ray restarts a worker whose process or node is lost, on any node with room; the first free
-    worker takes its job. There are no more workers than ``jobs``; each does ``last`` at the end,
-    which has to be importable.
+    Ray restarts a worker whose process or node is lost, on any node with free resources; the first
+    free worker does its job. There are at most ``jobs`` workers; each does ``last`` at the end,
+    which must be importable.
     """
 
     def __init__(self, options: ClusterOptions, jobs: int, last: Callable[[], None]) -> None:
@@ -140,7 +140,7 @@ class Workers:
                 running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
-        """Take a job of the worker's own place, or of a place that no worker has."""
+        """Choose a job of the worker's own place, or of a place that no worker has."""
         mine, taken = self._places.get(worker), set(self._places.values())
         job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
         waiting.remove(job)

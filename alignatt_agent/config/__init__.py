@@ -1,1 +1,1 @@
-"""The one configuration: what runs, in which language, with which heads and checkpoints."""
+"""The configuration: languages, head sets, checkpoints and how they run."""

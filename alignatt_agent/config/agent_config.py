@@ -1,4 +1,4 @@
-"""The one configuration of the agent: a strict model tree, loaded from ``agent_configs/*.yaml``."""
+"""The configuration of the agent: a strict model tree, loaded from ``agent_configs/*.yaml``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TargetConfig(Strict):
     """Overrides for one target language.
 
     Attributes:
-        policy: keys of the policy; another ``name`` starts from the defaults of that one.
+        policy: keys of the policy; another ``name`` starts from the defaults of that policy.
     """
 
     nothing_else: ClassVar[str] = "all targets share models, chunks and speech recognition"
@@ -36,14 +36,14 @@ class TargetConfig(Strict):
 
 
 class DebugConfig(Strict):
-    """Switches for comparisons: without them the output is the same, in more decoding steps.
+    """Optimizations; switching one off leaves the output the same but takes more decoding steps.
 
     Attributes:
         early_stop: end a draft inside the engine at the first token that the gate rejects.
-        verify_drafts: check the last draft against the new source in one pass and decode from the
+        verify_drafts: verify the previous draft on the new source in one pass and decode from the
             first difference.
-        verify_transcripts: check the last transcript against the longer audio in the same way.
-        draft_ahead: begin to draft what is probably needed while new words are timed.
+        verify_transcripts: verify the previous transcript on the longer audio in the same way.
+        draft_ahead: draft the probable next source while new words are still being timed.
     """
 
     early_stop: bool = True
@@ -53,12 +53,12 @@ class DebugConfig(Strict):
 
 
 class AgentConfig(Strict):
-    """Everything Simulstream hands to the agent.
+    """The configuration that Simulstream passes to the agent.
 
     Attributes:
         type: dotted path of the agent class, for Simulstream.
         detokenizer_type: how scorers join our units; ``simuleval`` needs no download.
-        latency_unit: ``word`` or ``char``; follows the target language when that is given.
+        latency_unit: ``word`` or ``char``; derived from the target language if one is given.
         chunk_ms: audio per step.
         source_language: code or name.
         target_language: code or name; a client's choice overrides it.
@@ -71,7 +71,7 @@ class AgentConfig(Strict):
             other targets.
         prompt: what the translation model reads around the source.
         speech: the live tail.
-        policy: the gate, or a rival it is compared with.
+        policy: the gate, or a policy that it is compared with.
         targets: overrides for single target languages, by code.
         debug: switches that change no output.
     """
@@ -96,9 +96,9 @@ class AgentConfig(Strict):
     @classmethod
     def _representable(cls, value: int) -> int:
         # simulstream_inference cuts int(rate * seconds) samples; where the product falls just
-        # below a whole number (2010 ms does) every step would silently take two pieces.
+        # below a whole number (2010 ms does) every step would silently process two pieces.
         if int(SAMPLE_RATE * (value / 1000)) != SAMPLE_RATE * value // 1000:
-            raise ValueError(f"Simulstream cannot cut pieces of {value} ms; take {value - 1}")
+            raise ValueError(f"Simulstream cannot cut chunks of {value} ms; try {value - 1}")
         return value
 
     @field_validator("source_language", "target_language")
@@ -114,7 +114,7 @@ class AgentConfig(Strict):
             name if name == every else language(name).code: item for name, item in value.items()
         }
         if len(found) < len(value):
-            raise ValueError(f"one language has two names: {', '.join(sorted(value))}")
+            raise ValueError(f"names of the same language: {', '.join(sorted(value))}; keep one")
         return found
 
     @model_validator(mode="after")
@@ -133,7 +133,7 @@ class AgentConfig(Strict):
         timed = timed and self.models.asr.runtime == "vllm"
         if timed and self.models.aligner is None:
             raise ValueError(
-                "models.aligner is missing, which times the words: name one, or set speech.times "
+                "models.aligner, which times the words, is missing: name one, or set speech.times "
                 "to first_heard"
             )
         if not timed:
@@ -154,7 +154,7 @@ class AgentConfig(Strict):
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], origin: str = "configuration") -> AgentConfig:
-        """Validate a mapping; a ``ConfigError`` has all problems, one per line."""
+        """Validate a mapping; a ``ConfigError`` lists all problems, one per line."""
         try:
             return cls.model_validate(dict(raw))
         except ValidationError as error:
@@ -163,7 +163,7 @@ class AgentConfig(Strict):
 
     @classmethod
     def from_namespace(cls, namespace: SimpleNamespace) -> AgentConfig:
-        """Validate what Simulstream makes of a YAML file."""
+        """Validate the namespace that Simulstream makes from a YAML file."""
         return cls.parse(_to_dict(namespace))
 
     def for_target(self, target: str) -> AgentConfig:
@@ -179,7 +179,7 @@ class AgentConfig(Strict):
         return changed(self.policy, self.targets[target].policy)
 
     def to_yaml(self) -> str:
-        """Return the resolved configuration, every key written out."""
+        """Return the resolved configuration with every key."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
 
     def digest(self) -> str:
@@ -209,7 +209,7 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
         try:
             parsed[key.strip()] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise ConfigError(f"--set {item}: the value is not YAML ({error})") from None
+            raise ConfigError(f"--set {item}: expected a YAML value ({error})") from None
     return parsed
 
 
@@ -228,7 +228,7 @@ def read_yaml(name_or_path: str) -> dict[str, Any]:
 
 
 def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a dotted key; another policy takes over what every policy has, also for targets."""
+    """Set a dotted key; a new policy keeps the keys that all policies share, also for targets."""
     *parents, last = dotted.split(".")
     if dotted == "policy.name":
         _take_policy(raw, value)
@@ -237,7 +237,7 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
     for parent in parents:
         raw = raw.setdefault(parent, {})
         if not isinstance(raw, dict):
-            raise ConfigError(f"--set {dotted}: {parent} is a value, it has no keys")
+            raise ConfigError(f"--set {dotted}: {parent} is a value and has no keys")
     raw[last] = value
 
 

@@ -1,4 +1,4 @@
-"""Model checkpoints: where they are, whether they are complete, and what identifies them."""
+"""Model checkpoints: their location, completeness and identity."""
 
 import contextlib
 import hashlib
@@ -18,10 +18,10 @@ NOT_FETCHED = [
     *("*.bin", "*.ckpt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "*.pt", "*.pth", "*.fp32*"),
     *("original/*", "onnx/*"),
 ]
-"""Files of a checkpoint that nothing here reads, as patterns: weights in other formats."""
+"""Patterns of checkpoint files that are not needed: weights in other formats."""
 
 CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json")
-"""Files of a Whisper in CTranslate2's format, beside its vocabulary as text or JSON."""
+"""Files of a Whisper in CTranslate2's format, in addition to its vocabulary as text or JSON."""
 
 CONVERTED = "alignatt_agent/int8"
 """Folder of converted checkpoints in the user's cache."""
@@ -32,18 +32,18 @@ _HASH_WHOLE_BELOW = 64 * 1024 * 1024
 
 
 class CheckpointError(AlignAttError, RuntimeError):
-    """A checkpoint is missing or incomplete; the message holds the command that fetches it."""
+    """A checkpoint is missing or incomplete; the message gives the command that fetches it."""
 
 
 def is_embedded(models: ModelsConfig) -> bool:
-    """Whether any of the models is one of the repository."""
+    """Whether any of the models is part of the repository."""
     return any(EMBEDDED in Path(getattr(models, role).path).parts for role in models.roles)
 
 
 def locate(models: ModelsConfig) -> ModelsConfig:
-    """Return ``models`` with local directories as paths; an error names all that are missing.
+    """Return ``models`` with local directories as paths; an error lists all missing checkpoints.
 
-    Nothing is downloaded: a run either starts with what is there or stops at once.
+    Nothing is downloaded: a run with missing checkpoints stops immediately.
     """
     found: dict[str, ModelConfig] = {}
     problems: list[str] = []
@@ -79,13 +79,13 @@ def locate_one(model: ModelConfig) -> Path:
 
 
 def converted(original: Path) -> Path:
-    """Return where the 8-bit form of a checkpoint is, or will be."""
+    """Return the folder for the 8-bit form of a checkpoint."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / CONVERTED / fingerprint(original)
 
 
 def patterns(model: ModelConfig) -> dict[str, Any]:
-    """Return which files of a checkpoint on the hub are needed, as arguments of its client."""
+    """Return the patterns of needed files of a hub checkpoint, as arguments of the hub's client."""
     if model.gguf is not None:
         return {"allow_patterns": [model.gguf]}
     if model.runtime == "ctranslate2":
@@ -94,14 +94,14 @@ def patterns(model: ModelConfig) -> dict[str, Any]:
 
 
 def find_files(model: ModelConfig) -> Path | None:
-    """Return the local directory of a checkpoint, complete or not; ``None`` where there is none."""
+    """Return the local directory of a checkpoint, complete or not; ``None`` if it has none."""
     with contextlib.suppress(FileNotFoundError):
         return find_path(model.path)
     if not is_hub_id(model):
         return None
     from huggingface_hub import snapshot_download
 
-    with contextlib.suppress(FileNotFoundError):  # huggingface_hub's LocalEntryNotFoundError is one
+    with contextlib.suppress(FileNotFoundError):  # the hub client's error is one
         found = snapshot_download(
             model.path, revision=model.revision, local_files_only=True, **patterns(model)
         )
@@ -110,7 +110,7 @@ def find_files(model: ModelConfig) -> Path | None:
 
 
 def require_tokenizer(role: str, model: ModelConfig) -> None:
-    """Refuse a located checkpoint without a tokenizer: Transformers would make an empty one."""
+    """Refuse a located checkpoint without a tokenizer: Transformers would create an empty one."""
     path = Path(model.path)
     if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
         raise CheckpointError(
@@ -122,7 +122,7 @@ def require_tokenizer(role: str, model: ModelConfig) -> None:
 def fingerprint(path: Path) -> str:
     """Hash of the files of a directory without Python's caches, 12 hexadecimal digits.
 
-    Files of 64 MiB and more count with their size and first MiB only.
+    Only the size and the first MiB of files of 64 MiB or more are hashed.
     """
     digest = hashlib.sha256()
     files = (item for item in path.rglob("*") if item.is_file() and item.suffix != ".pyc")
@@ -142,18 +142,18 @@ def identity(model: ModelConfig, located: ModelConfig) -> str:
 
 
 def weight_bytes(model: ModelConfig) -> int:
-    """Bytes of the weight files of a checkpoint that was located."""
+    """Size of the weight files of a located checkpoint, in bytes."""
     return sum(path.stat().st_size for path in Path(model.path).glob("*.safetensors"))
 
 
 def is_hub_id(model: ModelConfig) -> bool:
-    """Whether a path may be an id of the hub, ``owner/name``."""
+    """Whether a path looks like a hub id, ``owner/name``."""
     parts = model.path.split("/")
     return len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~", EMBEDDED)
 
 
 def title(model: ModelConfig) -> str:
-    """Name a configured checkpoint: its path, with its revision where it is pinned."""
+    """Name a configured checkpoint: its path, with the revision if pinned."""
     return f"{model.path}@{model.revision}" if model.revision else model.path
 
 

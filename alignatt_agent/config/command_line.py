@@ -1,4 +1,4 @@
-"""What command-line parsers share: help from docstrings, and common options."""
+"""Shared parts of command-line parsers: help from docstrings, and common options."""
 
 from argparse import RawDescriptionHelpFormatter
 from inspect import cleandoc
@@ -32,13 +32,13 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def page(docstring: str | None) -> dict[str, Any]:
-    """Return arguments of a parser; the first paragraph stands in front of its options."""
+    """Return arguments of a parser; the first paragraph is printed before its options."""
     summary, _, rest = cleandoc(docstring or "").partition("\n\n")
     return {"description": summary, "epilog": rest, "formatter_class": RawDescriptionHelpFormatter}
 
 
 def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
-    """Add shared options to a parser or group: ``names`` as they are, ``changes`` with arguments.
+    """Add shared options to a parser or group: ``names`` unchanged, ``changes`` with new arguments.
 
     Known are config, set, source, target, devset, output; e.g. ``target={"required": True}``.
     """

@@ -1,4 +1,4 @@
-"""Strict models, and what is said when a configuration is not valid."""
+"""Strict models, and error messages for invalid configurations."""
 
 import difflib
 from typing import Any, ClassVar, get_args
@@ -10,14 +10,14 @@ from alignatt_agent.types import AlignAttError
 
 
 class ConfigError(AlignAttError, ValueError):
-    """A configuration is not valid; the message says which key, what came and what is expected."""
+    """A configuration is not valid; the message names the key, its value and what is expected."""
 
 
 class Strict(BaseModel):
     """A frozen part of the configuration that refuses unknown keys.
 
     Attributes:
-        nothing_else: why there are no other keys, where users may expect some.
+        nothing_else: why there are no other keys, if users may expect some.
     """
 
     nothing_else: ClassVar[str] = ""
@@ -25,7 +25,7 @@ class Strict(BaseModel):
 
 
 def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
-    """Say what is wrong with one key, and name the nearest known one."""
+    """Describe the fault of one key, and name the nearest known key."""
     keys: list[str] = []
     owner = model  # of the last key
     for part in map(str, error["loc"]):
@@ -52,7 +52,7 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
 
 
 def _model_of(model: type[BaseModel], key: str) -> type[BaseModel]:
-    """Return the model behind a key; keys of mappings are no fields and keep ``model``."""
+    """Return the model behind a key; keys of mappings are not fields and keep ``model``."""
     annotation = model.model_fields[key].annotation if key in model.model_fields else None
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -10,11 +10,11 @@ from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.engines import Row
 
 ANY = "*"
-"""In place of a target language: every target that has no head set of its own."""
+"""Key for every target language without its own head set."""
 
 
 class HeadSetError(AlignAttError, ValueError):
-    """A head set is missing, malformed, or belongs to something else than what runs."""
+    """A head set is missing, malformed, or does not belong to the model and direction in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,12 @@ class HeadSet:
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
         direction: e.g. ``"en-de"``, or ``"en-*"`` of a set for any target.
-        row: which query the scores were measured at.
+        row: the query at which the scores were measured.
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
         num_layers: decoder layers of the model.
         num_heads: attention heads per layer.
-        provisional: whether the scores were measured under another prompt than ours, or for other
-            targets.
+        provisional: whether the scores were measured under another prompt or for other targets.
         prompt_sha256: hash of the prompt's wording that they were measured under, see
             ``PromptConfig.digest``; ``None`` where that is not known.
     """
@@ -50,10 +49,10 @@ class HeadSet:
     prompt_sha256: str | None = None
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
-        """Return the ``k`` best heads; a set that holds fewer is refused."""
+        """Return the ``k`` best heads; a set with fewer heads is refused."""
         if not 1 <= k <= len(self.heads):
             raise HeadSetError(
-                f"head set {self.name} holds {len(self.heads)} heads, policy.top_k asks for {k}"
+                f"head set {self.name} has {len(self.heads)} heads, policy.top_k is {k}"
             )
         return self.heads[:k]
 
@@ -65,9 +64,9 @@ class HeadSet:
         direction: str,
         revision: str | None = None,
     ) -> None:
-        """Refuse to serve another model, revision, shape or direction than the calibrated one.
+        """Refuse another model, revision, shape or direction than the calibrated one.
 
-        The shape is ``None`` before the model is loaded, the revision for a local directory.
+        ``None`` is a shape before the model is loaded, or the revision of a local directory.
         """
         # A local copy keeps the last part of its id: /data/gemma-4-E4B-it is google/gemma-4-E4B-it.
         same_model = Path(model).name.lower() == Path(self.model).name.lower()
@@ -118,7 +117,7 @@ def _parse(name: str, raw: dict[str, Any]) -> HeadSet:
         raise ValueError(f"row must be 'predicting' or 'emitted', got {row!r}")
     heads = sorted(raw["heads"], key=lambda item: -float(item["ts"]))
     if not heads:
-        raise ValueError("it holds no heads")
+        raise ValueError("it has no heads")
     pairs = tuple((int(item["layer"]), int(item["head"])) for item in heads)
     if len(set(pairs)) != len(pairs):
         raise ValueError("a head is listed twice")

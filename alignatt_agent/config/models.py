@@ -1,4 +1,4 @@
-"""Checkpoints of the cascade, and how their engines run."""
+"""Checkpoints of the cascade, and the arguments of their engines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SHARE = "gpu_memory_utilization"
 """vLLM's argument for the share of a GPU's memory that an engine claims."""
 
 AUTO = "auto"
-"""Argument of an engine that is chosen on this machine."""
+"""Value of an engine argument that is chosen on this machine."""
 
 DEFAULT_SHARE = 0.92
-"""vLLM's own, where a configuration names none."""
+"""vLLM's default if a configuration names none."""
 
 
 class ModelConfig(Strict):
@@ -25,13 +25,13 @@ class ModelConfig(Strict):
         path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
             working directory and in the checkout).
         revision: commit of a hub id; pin it.
-        smaller: checkpoint (``ID`` or ``ID@REVISION``) in place of ``models.asr`` where that one
-            does not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
+        smaller: checkpoint (``ID`` or ``ID@REVISION``) used instead of ``models.asr`` if that does
+            not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
         dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
         runtime: ``vllm``, or ``ctranslate2`` for a Whisper in its format, on a CPU.
         quantize: ``int8``: `alignatt fetch` converts the checkpoint to 8-bit weights and
             activations, the fastest form on a CPU (docs/results/real.md).
-        gguf: file of the checkpoint to convert, where it is in this format.
+        gguf: file of the checkpoint to convert, if it is in this format.
         engine: further arguments of the runtime: vLLM's ``EngineArgs``, or those of
             ``ctranslate2.models.Whisper``.
     """
@@ -54,7 +54,7 @@ class ModelConfig(Strict):
         return self
 
     def sizes(self) -> list[ModelConfig]:
-        """Return this checkpoint, and the smaller one if there is one."""
+        """Return this checkpoint, and the smaller one, if any."""
         alone = self.model_copy(update={"smaller": None})
         if self.smaller is None:
             return [alone]
@@ -82,7 +82,7 @@ class ModelsConfig(Strict):
 
     @property
     def engine_roles(self) -> tuple[str, ...]:
-        """The roles that have an engine of vLLM of their own."""
+        """The roles with their own vLLM engine."""
         shared = self.asr_is_translation or self.asr.runtime != "vllm"
         return self.roles[1:] if shared else self.roles
 

@@ -1,4 +1,4 @@
-"""What the translation model reads around the source."""
+"""Wording of the translation prompt around the source."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _PLACEHOLDERS = {"source_language": "", "target_language": "", "context": ""}
 
 
 class PromptWording(Strict):
-    """What the translation model reads around the source, in its own chat template.
+    """Wording of the prompt around the source, in the model's own chat template.
 
     ``{source_language}`` and ``{target_language}`` stand for English names, ``{context}`` for the
     names and terms of the talk; a literal brace is doubled.
 
     Attributes:
         system: system turn; ``null`` for models whose template refuses one.
-        before: beginning of the user turn, in front of the source.
-        after: rest of the user turn, behind the source.
-        names: what a language is called where that is not its English name, by its code.
+        before: beginning of the user turn, before the source.
+        after: rest of the user turn, after the source.
+        names: names of languages in the prompt if not the English ones, by code.
         chat: whether the chat template writes the turn; ``false`` for models that were trained on
-            bare text: then there is no system turn, and a token that begins texts has to be part
-            of ``before``.
-        language_codes: whether the template wants the source alone, with the codes of both
-            languages, as TranslateGemma's.
+            bare text: then there is no system turn, and a token that begins texts must be part of
+                ``before``.
+        language_codes: whether the template gets only the source and the codes of both languages,
+            as TranslateGemma's.
         template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed
-            ``date_string``; ``enable_thinking`` is false where it is not given.
+            ``date_string``; ``enable_thinking`` is false if not given.
     """
 
     system: str | None = SYSTEM
@@ -57,7 +57,7 @@ class PromptWording(Strict):
             (value or "").format(**known)
         except (KeyError, IndexError, ValueError) as error:
             names = ", ".join(f"{{{name}}}" for name in known)
-            raise ValueError(f"cannot be filled in: {error}; known are {names}") from None
+            raise ValueError(f"cannot be filled in: {error}; expected one of {names}") from None
         return value
 
     @field_validator("names", "languages", check_fields=False)
@@ -72,7 +72,7 @@ class PromptWording(Strict):
         return self
 
     def name(self, spoken: str) -> str:
-        """Return what a language, given by its English name or code, is called here."""
+        """Return the name of a language in the prompt, by its English name or code."""
         found = language(spoken)
         return self.names.get(found.code, found.name)
 
@@ -81,16 +81,16 @@ class PromptConfig(PromptWording):
     """The wording of every direction.
 
     Attributes:
-        context: what ``{context}`` becomes where there are names and terms, with ``{terms}``;
-            those with a translation into the target are not among them.
-        terms: what follows the source where it has terms with a translation, with ``{terms}``;
-            empty for a model that would translate it.
-        history: closed sentences that stand in front of the open one with their translations, as
-            turns of the chat where its template allows that; the window grows to three times
-            as many before it is cut, so that prompts are mostly continued (prefix cache).
+        context: replacement of ``{context}`` if there are names and terms, with ``{terms}``; those
+            with a translation into the target are excluded.
+        terms: text after a source that has terms with a translation, with ``{terms}``; empty for a
+            model that would translate this text.
+        history: closed sentences that precede the open one with their translations, as chat turns
+            if the template allows; the window grows to three times as many before it is cut, so
+            that most prompts continue the previous one (prefix cache).
         history_tokens: longest history; it is cut by whole sentences.
-        languages: another wording where a language is spoken or written, by its code, as the
-            authors of some models give one; the target's goes first.
+        languages: another wording for a spoken or target language, by its code, as the authors of
+            some models recommend; the target's has priority.
     """
 
     context: str = " Names and terms of the talk: {terms}."
@@ -100,11 +100,11 @@ class PromptConfig(PromptWording):
     languages: dict[str, PromptWording] = Field(default_factory=dict)
 
     def wording(self, source: str, target: str) -> PromptWording:
-        """Return the wording of a direction, by its codes."""
+        """Return the wording of a direction, by language codes."""
         return self.languages.get(target) or self.languages.get(source) or self
 
     def digest(self, source: str, target: str) -> str:
-        """Hash of what a model reads in a direction, 12 hexadecimal digits."""
+        """Hash of the prompt's wording in a direction, 12 hexadecimal digits."""
         wording = self.wording(source, target)
         turn = wording.model_dump(include=PromptWording.model_fields.keys() - {"names"})
         names = [wording.names.get(code) for code in (source, target)]

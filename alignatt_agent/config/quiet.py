@@ -1,4 +1,4 @@
-"""Keeps what libraries say at start-up off the terminal; errors remain."""
+"""Hides start-up messages of libraries from the terminal; errors remain."""
 
 import os
 import warnings
@@ -6,18 +6,18 @@ import warnings
 QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
-    # Python removes the semaphores of engines that were ended, and warns.
+    # Python warns when it removes the semaphores of ended engines.
     "PYTHONWARNINGS": "ignore::FutureWarning,ignore:resource_tracker:UserWarning",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
 }
-"""Engines inherit it: three of them write hundreds of lines while they start."""
+"""Engines inherit it: three engines write hundreds of lines while they start."""
 
 
 def quieten() -> None:
-    """Quieten this process and those that it will start; what the user has set stays as it is.
+    """Silence this process and those it will start; the user's own settings are kept.
 
-    Libraries read the environment when they are imported, so call it before that.
+    Libraries read the environment on import, so call this before.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""A configuration whose head sets and checkpoints were located and checked, once."""
+"""A configuration with its head sets and checkpoints located and checked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from alignatt_agent.types.engines import Readout
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A configuration that can run, see ``resolve``.
+    """A configuration that is ready to run, see ``resolve``.
 
     Attributes:
         config: the configuration.
-        head_sets: by target language code; one for any target stands at each that it serves.
+        head_sets: by target language code; one for any target is listed under each that it serves.
         checkpoints: the models with the local directories that hold their weights.
     """
 
@@ -33,12 +33,12 @@ class Resolved:
         return tuple(sorted({head for heads in read for head in heads}))
 
     def readout(self, source: Language, target: Language) -> Readout:
-        """Return what a draft of a direction reads; ``HeadSetError`` where it has no head set."""
+        """Return the readout of a direction; ``HeadSetError`` if it has no head set."""
         found = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
         return readout_for(self.config, found, target)
 
     def aligned(self, source: Language) -> bool:
-        """Whether an aligner, or the recognizer, times the words of a spoken language."""
+        """Whether the aligner or the recognizer returns word times in a spoken language."""
         models = self.config.models
         if models.asr.runtime == "ctranslate2":
             return self.config.speech.times == "aligner"
@@ -59,7 +59,7 @@ class Resolved:
                 found.append(
                     f"head set {item.name} was calibrated under another prompt "
                     f"({item.prompt_sha256}) than the configuration's for {target} ({ours}): other "
-                    "heads may follow the source now; `alignatt calibrate run --config` finds them"
+                    "heads may follow the source; find them with `alignatt calibrate run --config`"
                 )
         return found
 
@@ -77,7 +77,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
     ``targets`` are codes of further target languages; ``live``: speech comes chunk by chunk.
 
     Raises:
-        LanguageError: the spoken language cannot be transcribed so.
+        LanguageError: the spoken language cannot be transcribed with this configuration.
         HeadSetError: a direction has no head set, or one that belongs to another model.
         CheckpointError: one or more checkpoints are missing; all of them are named.
     """
@@ -95,13 +95,13 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
 
 
 def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
-    """Load the head set of a target code or of ``ANY``, whether its model is there or not."""
+    """Load the head set of a target code or of ``ANY``, even if its model is missing."""
     name = config.head_sets.get(target, config.head_sets.get(ANY))
     return _fitting(config, load_head_set(name) if name else None, source, target)
 
 
 def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
-    """Return what a draft into ``target`` reads."""
+    """Return the readout of drafts into ``target``."""
     policy = config.policy_for(target.code)
     return Readout(head_set.top(policy.top_k), head_set.row, policy.reads == "probabilities")
 
@@ -115,7 +115,7 @@ def _fitting(
         without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
         raise HeadSetError(
             f"no head set for {direction}; the configuration has head_sets for the targets "
-            f"{known}; without one policy.name has to be {', '.join(without)}"
+            f"{known}; without one, policy.name must be {', '.join(without)}"
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)

@@ -11,7 +11,7 @@ CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
 
 def find_path(path: str | Path) -> Path:
-    """Look a relative path up in the working directory, in the checkout, then in the wheel."""
+    """Look up a relative path in the working directory, the checkout, then the wheel."""
     wanted = Path(path).expanduser()
     for candidate in (wanted, CHECKOUT_ROOT / wanted, PACKAGE_ROOT / "data" / wanted):
         if candidate.exists():
@@ -36,7 +36,7 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of ``read_text``, which only line breaks end, as scorers see them."""
+    """Return the lines of ``read_text``, split at line breaks only, as scorers do."""
     text = read_text(path).removesuffix("\n")
     return text.split("\n") if text else []
 
@@ -49,7 +49,7 @@ def known_resources(kind: str, suffix: str) -> list[str]:
 def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
     """Find a packaged file by its name without suffix, or any file by path.
 
-    ``suffixes`` are the accepted ones, of which packaged files have the first.
+    ``suffixes`` lists the accepted ones; packaged files have the first.
     """
     path = Path(name).expanduser()
     if path.suffix in suffixes and path.is_file():
@@ -69,5 +69,5 @@ def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
 
 
 def _folders(kind: str) -> tuple[Path, Path]:
-    """Where files of a kind are: at the top of a checkout, or inside an installed wheel."""
+    """Folders with files of a kind: at the top of a checkout, or inside an installed wheel."""
     return CHECKOUT_ROOT / kind, PACKAGE_ROOT / "data" / kind

@@ -19,21 +19,21 @@ class SpeechConfig(Strict):
     """The speech side.
 
     Attributes:
-        recognizer: family of ``models.asr``; ``gemma4-audio`` is the translation model's own audio
-            tower, so ``models.asr`` names the same checkpoint, and one engine serves both.
+        recognizer: family of ``models.asr``; ``gemma4-audio`` is the audio tower of the translation
+            model: ``models.asr`` names the same checkpoint, and one engine serves both.
         context: names and terms of the talk, for the recognizer's system turn, some with a
             translation (see ``config.terms``): a list, the path of a text file, or the path of a
             folder with ``TALK.txt`` for every talk (then also a mapping of talks to lists). Files
-            are read at once, so that a resolved configuration is complete. Without it an evaluation
-            takes the dev set's ``contexts``.
+            are read immediately, so that a resolved configuration is complete. Without it an
+            evaluation takes the dev set's ``contexts``.
         min_start_s: audio that must have arrived before anything is translated.
-        hold_back_ms: a word becomes accessible this long after its end; more waits longer and
-            reads a more reliable transcript.
+        hold_back_ms: a word becomes accessible this long after its end; a higher value waits longer
+            for a more reliable transcript.
         stable_only: only words that two successive hypotheses agree on are accessible.
         times: where word times come from. ``aligner``, or the recognizer itself where its runtime
-            is ``ctranslate2``; ``first_heard``: a word is over once another one follows it, and
-            begins and ends about then. Where the aligner does not know the language, it is always
-            the latter; then no aligner is loaded.
+            is ``ctranslate2``; ``first_heard``: a word is over once another one follows it, with
+            approximate times. A language that the aligner does not know always uses
+            ``first_heard``; then no aligner is loaded.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
             hypotheses agree on its end (the paper's rule); ``ended``: its words are also over and
             held back, and the next sentence has begun or the speaker pauses; an end that stands at
@@ -69,31 +69,31 @@ class SpeechConfig(Strict):
         return value
 
     def context_of(self, talk: str = "") -> str:
-        """Return the names and terms of a talk, one in a line; of any talk where all are equal."""
-        name, given = normalize("NFC", talk), self.context  # macOS takes accents apart
+        """Return the names and terms of a talk, one per line; of any talk if all share them."""
+        name, given = normalize("NFC", talk), self.context  # macOS decomposes accented letters
         terms = given.get(name, ()) if isinstance(given, dict) else given
         return "\n".join(terms or ())
 
     @property
     def contexts(self) -> dict[str, str]:
-        """Every context that a stream may get, by its talk; ``""`` where all talks are equal."""
+        """Every context that a stream may get, by talk; key ``""`` if all talks share one."""
         talks = self.context if isinstance(self.context, dict) else [""]
         return {talk: text for talk in talks if (text := self.context_of(talk))}
 
 
 def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-    """Read the lines of a text file that are not blank, or every ``TALK.txt`` of a folder."""
+    """Read the non-blank lines of a text file, or of every ``TALK.txt`` in a folder."""
     try:
         found = find_path(path)
     except FileNotFoundError as error:
         raise ValueError(
-            f"expected a list of names and terms, or a file or folder that holds them: {error}"
+            f"expected a list of names and terms, or a file or folder with them: {error}"
         ) from None
     if not found.is_dir():
         return _lines(found)
     texts = {normalize("NFC", file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
     if not texts:
-        raise ValueError(f"{found} holds no TALK.txt with names and terms of a talk")
+        raise ValueError(f"{found} has no TALK.txt with names and terms of a talk")
     return texts
 
 

@@ -11,7 +11,7 @@ from alignatt_agent.config.languages import LANGUAGES
 from alignatt_agent.types.running_text import split_words
 
 INFLECTION = 3
-"""Letters that a word needs to be found in longer ones, and that those may add."""
+"""Fewest letters of a word that may be inflected, and most letters that an inflection adds."""
 
 _CODES = {item.code for item in LANGUAGES}
 _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
@@ -19,11 +19,11 @@ _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A name or term in the spoken language.
+    """A name or term of the talk.
 
     Attributes:
-        text: as it is spoken.
-        translations: by target code; one for all targets stands at ``ANY``.
+        text: in the spoken language.
+        translations: by target code; ``ANY`` is the key of one for all targets.
     """
 
     text: str
@@ -41,16 +41,16 @@ class Term:
 
 
 def read_terms(context: str) -> tuple[Term, ...]:
-    """Parse names and terms, one in a line.
+    """Parse names and terms, one per line.
 
     Raises:
-        ConfigError: a translation is missing, or only some of a line's name their target.
+        ConfigError: a translation is missing, or only some in a line name their target.
     """
     return tuple(_parse(line.strip()) for line in context.split("\n") if line.strip())
 
 
 def spoken_terms(context: str) -> str:
-    """Return the names and terms without translations, one in a line, for a recognizer."""
+    """Return the names and terms without translations, one per line, for a recognizer."""
     return "\n".join(term.text for term in read_terms(context))
 
 
@@ -70,11 +70,11 @@ def _parse(line: str) -> Term:
     return Term(text.strip(), named)
 
 
-@lru_cache(maxsize=1 << 16)  # a draft asks for every term and word
+@lru_cache(maxsize=1 << 16)  # called for every term and word of a draft
 def _same(ours: str, heard: str) -> bool:
     ours, heard = (re.sub(r"^\W+|\W+$", "", word) or word for word in (ours, heard))
     begin, word = ours.casefold(), heard.casefold()
-    # Mark is not in market: a name inflects as a name.
+    # "Mark" must not match "market": an inflected name keeps its capital.
     small = ours[0].isupper() and not heard[0].isupper()
     longer = 0 < len(word) - len(begin) <= INFLECTION <= len(begin)
     return begin == word or (longer and not small and word.startswith(begin))

@@ -1,4 +1,4 @@
-"""One check of the doctor, and the exit status of all."""
+"""Checks of the doctor, and their exit status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Check:
         return cls(name, "FAIL", found, own or fix)
 
     def __str__(self) -> str:
-        """A line, and a second one with the fix."""
+        """Format the check as a line, with the fix on a second one."""
         line = f"{self.status:<5} {self.name:<24} {self.found}"
         return f"{line}\n{'':6}{'':<24} fix: {self.fix}" if self.fix else line
 

@@ -1,4 +1,4 @@
-"""Check this machine against a configuration and name every fix.
+"""Check this machine for a configuration and print every fix.
 
 Examples:
   the embedded micro models, which need no download:
@@ -11,7 +11,7 @@ Examples:
     alignatt doctor --config default-low --speakers 1 2 4 8
   does it fit on a GPU of 24 GiB, and with which shares? (no GPU is needed)
     alignatt doctor --config default-low --gpu 24
-  which GPUs are fast enough, by computation? (no GPU has confirmed it)
+  which GPUs are fast enough, by computation? (never verified on a GPU)
     alignatt doctor --config default-low --predict
 
 checks
@@ -51,7 +51,7 @@ PREDICTIONS = Path(__file__).with_name("predictions.yaml")
 """Written by ``python -m lab.cost``."""
 
 HERE = 0.0
-"""Stands for the memory of this machine's GPU."""
+"""Value for the memory of this machine's GPU."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
 def examine(
     config: AgentConfig, arguments: argparse.Namespace, runtime: Runtime
 ) -> Iterator[Check]:
-    """Run all checks; those with engines only if the others pass."""
+    """Run all checks; checks with engines run only if the others pass."""
     static, smaller = [], config.models.asr.smaller
     with suppress(ConfigError):  # reported as a check
         config = config.model_copy(update={"models": runtime.planned(config)})
@@ -96,7 +96,7 @@ def examine(
 
         targets = arguments.target or [code for code in config.head_sets if code != ANY]
         if not targets or min(arguments.speakers) < 1:
-            raise ConfigError("--speakers: name one stream or more, and languages with --target")
+            raise ConfigError("--speakers: expected one stream or more, --target: languages")
         resolved = runtime.resolve(config, targets)
         given = arguments.devset, targets, arguments.speakers
         yield from speakers.examine(runtime, resolved, *given)
@@ -139,7 +139,7 @@ def predictions(name: str) -> Iterator[str]:
     """Format the predictions for a shipped configuration, see ``lab/cost``."""
     known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
     if name not in known:
-        raise ConfigError(f"--predict: {name} has no figures, only {', '.join(known)} have")
+        raise ConfigError(f"--predict: {name} has no figures; expected one of {', '.join(known)}")
     rows = [
         (device, f"{found['rtf']:.2f}", found["chunk_ms"] or "none up to 3000")
         for device, found in known[name].items()
@@ -147,13 +147,13 @@ def predictions(name: str) -> Iterator[str]:
     headers = ("computed", "real-time factor", "shortest chunk that keeps up, ms")
     yield str(tabulate(rows, headers, "plain", disable_numparse=True))
     chunk = f"chunks of {load_config(name).chunk_ms} ms"
-    yield f"\none stream into one language in {chunk}; no GPU has confirmed these figures"
+    yield f"\none stream into one language in {chunk}; no figure is measured on a GPU"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = build_parser().parse_args(argv)
-    from transformers.utils import logging  # reads the environment when it is imported
+    from transformers.utils import logging  # the import reads the environment
 
     logging.disable_progress_bar()
     config = load_config(arguments.config)

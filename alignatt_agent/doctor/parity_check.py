@@ -1,4 +1,4 @@
-"""The check of vLLM's rows against those of Transformers."""
+"""Check of vLLM's rows against those of Transformers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARITY_TOKENS = 8
 
 REPORT_ROWS = "do not use this engine: its rows are wrong. Report the output of this command"
 
-OTHER_TYPE = "set models.translation.dtype to bfloat16, in which both round alike, and run again"
+OTHER_TYPE = "set models.translation.dtype to bfloat16, in which both round equally, and run again"
 
 OTHER_MODEL = (
     "the rows are not at fault: vLLM or Transformers implements the model wrongly. Use another "
@@ -57,7 +57,7 @@ class Case:
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
     """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
 
-    In float32 they are equal up to rounding. In other types the mean difference stays below the
+    In float32, both are equal up to rounding. In other types the mean difference stays below the
     paper's bound, or below the rounding noise of Transformers itself if that is larger.
     """
     name = "rows against Transformers"
@@ -161,7 +161,7 @@ class Gap:
         self.same_peak += int(same[visible].sum())
 
     def missed_exactness(self) -> list[str]:
-        """Name the bounds of float32 that are exceeded."""
+        """Return the float32 bounds that are exceeded."""
         problems = []
         # Written so that NaN fails.
         if not self.largest <= MAX_FP32:
@@ -171,7 +171,7 @@ class Gap:
         return problems + missed("argmax", self.same_peak, self.rows)
 
     def missed_mean(self, floor: Gap) -> list[str]:
-        """Name the exceeded bound of other types: the paper's, or the noise ``floor``."""
+        """Return the exceeded bound of other types: the paper's, or the noise ``floor``."""
         if self.mean <= max(MEAN_BF16, floor.mean):
             return []
         return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"]
@@ -180,7 +180,7 @@ class Gap:
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
     """Report that vLLM and Transformers compute different functions, so rows are not comparable.
 
-    The sign is a difference of log-probabilities of the same tokens that exceeds rounding.
+    The criterion is a difference in the log-probabilities of the same tokens that exceeds rounding.
     """
     if gap <= bar:  # NaN fails
         return []
@@ -202,5 +202,5 @@ def bfloat16_constants(path: str, largest: float) -> list[str]:
 
 
 def missed(what: str, same: int, total: int) -> list[str]:
-    """Report how many are the same, unless all are."""
+    """Report the number of equal ones, unless all are equal."""
     return [f"{what}: {same} of {total} the same"] if same < total else []

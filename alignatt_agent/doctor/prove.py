@@ -49,8 +49,8 @@ MAX_ROW = 0.05
 class Observed:
     """Answers of a mode to every case, alone and then all at once, and milliseconds per token.
 
-    ``best`` has the two best ids of each position with their log-probabilities; ``noise``, how far
-    rows of decoding steps and of a prefill are apart.
+    ``best`` has the two best ids of each position with their log-probabilities; ``noise`` is the
+    difference between rows of decoding steps and of a prefill.
     """
 
     drafts: list[Draft]
@@ -119,7 +119,7 @@ def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed
 
 
 def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
-    """Name the faults of a mode; outside float32 (``exact``) near-ties may go either way."""
+    """Return the faults of a mode; outside float32 (``exact``) near-ties may differ."""
     gap, moved, logs, count = Gap(), 0, 0.0, len(eager.best)
     for place, ours in enumerate(other.drafts):
         theirs, best = eager.drafts[place % count], eager.best[place % count]
@@ -135,7 +135,7 @@ def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
             gaps = [abs(one[token] - another[token]) for token in one.keys() & another.keys()]
             logs = float(np.maximum(logs, max(gaps, default=np.inf)))
             if next(iter(one)) != next(iter(another)):
-                break  # later positions have another context
+                break  # later positions have a different context
     if exact:
         problems, bound = gap.missed_exactness(), MAX_LOGPROB
     else:

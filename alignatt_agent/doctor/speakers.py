@@ -35,7 +35,7 @@ class Emitted:
     """Output of a stream.
 
     Attributes:
-        units: those of each chunk, and last those of the end of the stream.
+        units: units of each chunk, and last those of the end of the stream.
         lags: seconds from the end of each chunk's audio to its emission; empty unless paced.
     """
 
@@ -68,7 +68,7 @@ def _check(row: Mapping[str, Any]) -> Check:
     name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s, 95 % {row['lag_p95_s']:.2f} s"
     found = f"{row['identical']} of {count} have the same output as alone; {lag}"
     if row["identical"] < count or not row["units"]:
-        fix = "run fewer streams: they change each other. Report the output of this command"
+        fix = "run fewer streams: they change each other's output. Report this result"
         return Check(name, "FAIL", found, fix)
     return Check(name, "ok" if row["kept_up"] else "warn", found)
 
@@ -142,7 +142,7 @@ def crowd_figures(
 
 
 def knee(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Return the largest number of streams that kept up, as all smaller ones did; 0 for none."""
+    """Return the largest number of streams up to which all kept up; 0 for none."""
     ordered = sorted(rows, key=lambda row: int(row["streams"]))
     kept = takewhile(lambda row: row.get("kept_up"), ordered)
     return max((int(row["streams"]) for row in kept), default=0)

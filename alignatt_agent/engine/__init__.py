@@ -1,1 +1,1 @@
-"""vLLM engines: their life, and exact attention rows out of them."""
+"""vLLM engines: their lifecycle, and exact attention rows."""

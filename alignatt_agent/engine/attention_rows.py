@@ -14,7 +14,7 @@ from alignatt_agent.types import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
-    """Mark what each query cannot see, ``[M, 1, L]``: the future and what left the window.
+    """Mark what each query cannot see, ``[M, 1, L]``: the future and what is before its window.
 
     Args:
         positions: ``[M]`` position of each query.
@@ -41,11 +41,11 @@ def probabilities(
     Args:
         queries: ``[M, h, D]``.
         keys: ``[M, h, B, N, D]``, the key head of each query head, in ``B`` pages of ``N``
-            positions; what is beyond ``L`` is left out.
+            positions; positions beyond ``L`` are left out.
         hidden: ``[M, 1, L]`` positions to leave out.
         scale: factor on the scores.
         soft_cap: scores are squashed to ``(-soft_cap, soft_cap)`` when positive.
-        sinks: ``[h]`` scores of attention sinks, which take mass and have no position.
+        sinks: ``[h]`` scores of attention sinks, which receive mass and have no position.
     """
     scores = torch.matmul(keys.float(), queries.float()[:, :, None, :, None])
     scores = scores.flatten(2)[..., : hidden.shape[-1]].mul_(scale)
@@ -59,7 +59,7 @@ def probabilities(
 
 
 class RowComputer:
-    """Computes the rows of successive steps in which the same requests want some.
+    """Computes the rows of successive steps in which the same requests need rows.
 
     Shapes stay the same from step to step: contexts are rounded up to whole pages, and positions
     after a query are hidden like every other future position.
@@ -104,15 +104,15 @@ class RowComputer:
         self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
 
     def serves(self, wanted: Sequence[WantedRow]) -> bool:
-        """Whether the same requests want rows, in blocks and pages known here."""
+        """Whether the same requests need rows, in blocks and pages that are already known."""
         same = _numbers(wanted) == self._numbers
         return same and all(item.position < self._length for item in wanted)
 
     def __call__(self, wanted: Sequence[WantedRow], total: int) -> torch.Tensor:
         """Return ``[M, H, 2 + S]`` rows of a step of ``total`` tokens.
 
-        They are the mass on the prompt beside the source, the mass on the draft, and the source,
-        zero past one that is shorter than ``S``; NaN where a query was not seen.
+        A row has the mass on the prompt outside the source, the mass on the draft, and the source,
+        zero beyond a source shorter than ``S``; NaN if its query was not seen.
         """
         positions = self._tensor([item.position for item in wanted])
         hidden = {w: hidden_positions(positions, self._length, w) for w in self._windows}
@@ -142,7 +142,7 @@ class RowComputer:
         )
 
     def _fold(self, rows: torch.Tensor) -> torch.Tensor:
-        """Cut ``[M, H, L]`` rows down to two masses and the source."""
+        """Reduce ``[M, H, L]`` rows to two masses and the source."""
         source = rows.gather(2, self._source)
         if self._beyond is not None:
             source.masked_fill_(self._beyond, 0.0)

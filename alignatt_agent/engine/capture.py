@@ -1,11 +1,11 @@
 """Reads attention rows out of a running vLLM worker (Eq. 2).
 
-The body of the opaque attention operator is wrapped on the calibrated layers: it copies their
-queries and the cache slot of every batch row into buffers at fixed addresses, and nothing else,
-so compiled graphs stay as they are. After the forward pass, before a token is sampled, each
-wanted row is found by its cache *slot* (padded, stale and foreign rows have another one) and
-computed from the keys in the layer's own paged cache. It has to happen in every step: blocks
-that leave a sliding window are freed while a request still decodes.
+The body of the opaque attention operator is wrapped on the calibrated layers. It copies their
+queries and the cache slot of every batch row into buffers at fixed addresses, and nothing else, so
+compiled graphs do not change. After the forward pass, before a token is sampled, each wanted row is
+found by its cache *slot* (padded, stale and foreign rows have another one) and computed from the
+keys in the layer's own paged cache. This must happen in every step: blocks that leave a sliding
+window are freed while a request still decodes.
 """
 
 import time
@@ -27,7 +27,7 @@ from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
-"""What ``Capture.fetch`` returns; remote calls carry builtins only."""
+"""The result of ``Capture.fetch``; remote calls return builtin types only."""
 
 
 @dataclass
@@ -35,9 +35,9 @@ class Tap:
     """Calibrated heads of one layer, on this rank.
 
     Attributes:
-        owner: the layer that owns the keys, another one where layers share a cache.
+        owner: the layer that owns the keys, another one if layers share a cache.
         heads: query heads on this rank.
-        columns: place of each head in the engine's list of heads.
+        columns: index of each head in the engine's list of heads.
         stage: ``[tokens, heads, D]`` queries of the current step.
         key_heads: ``[heads]`` key head of each query head.
         calls: how often the wrapped forward ran as Python.
@@ -73,7 +73,7 @@ class Capture:
         self._heads = [(int(layer), int(head)) for layer, head in heads]
         self._tokens = config.scheduler_config.max_num_batched_tokens
         self._slots = torch.full((self._tokens,), -1, dtype=torch.int64, device=device)
-        # A CUDA graph records the copies once, so they must run whether or not rows are wanted.
+        # A CUDA graph records the copies once, so they must run even if no rows are needed.
         self._always = device.type != "cpu"
         self._staging = False
         self._staged = False
@@ -83,7 +83,7 @@ class Capture:
         self.taps = self._find_taps(device)
         numbers = [head for tap in self.taps for head in tap.columns]
         self._columns = {head: column for column, head in enumerate(numbers)}
-        # A gate needs all heads; ranks do not exchange theirs, so drafts are whole there.
+        # A gate needs all heads. Ranks do not exchange heads, so they cannot end a draft early.
         self._all_heads = config.parallel_config.tensor_parallel_size == 1
         for tap in self.taps:
             self._wrap(tap, with_slots=tap is self.taps[0])
@@ -105,7 +105,7 @@ class Capture:
         for number in sorted({layer for layer, _ in self._heads}):
             if number not in layers:
                 raise ValueError(
-                    f"the model has no attention layer {number}, only {sorted(layers)}"
+                    f"the model has no attention layer {number}, expected one of {sorted(layers)}"
                 )
             layer = layers[number]
             supported_modes.check_layer(layer)
@@ -191,7 +191,7 @@ class Capture:
             self._computer = RowComputer(wanted, self.taps, self._block_sizes, self._slots)
         rows = self._computer(wanted, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
-            # The host refuses rows that are not finite: a query that was not seen is never silent.
+            # The host refuses rows that are not finite, so an unseen query is always reported.
             rows[:] = float("nan")
         for i, item in enumerate(wanted):
             request, number = item.request, item.position - item.request.first
@@ -210,10 +210,10 @@ class Capture:
         """Return and forget the result of a request; ``None`` when it is unknown.
 
         Returns:
-            Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the heads that the request
-            asked for; heads of other ranks are zero, rows that were not seen are missing from
-            the end, and a rank without any of the heads has no shape. Then the fields of
-            ``CaptureResult``: next token, seconds, verified tokens, whether the gate closed.
+            Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the requested heads; heads of
+            other ranks are zero, unseen rows are missing from the end, and a rank without any of
+            the heads has no shape. Then the fields of ``CaptureResult``: next token, seconds,
+            verified tokens, whether the gate closed.
         """
         request = self.ledger.take(key)
         if request is None:

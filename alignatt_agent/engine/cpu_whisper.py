@@ -1,7 +1,7 @@
 """Whisper on a CPU (CTranslate2), in this process.
 
 CTranslate2 instead of vLLM: the published files of faster-whisper load in 0.3 s, weights stay
-8-bit, audio is not encoded up to 30 s, and the decoder's attention to the audio times each token.
+8-bit, audio is not padded to 30 s, and the decoder's attention to the audio times each token.
 """
 
 import math
@@ -20,8 +20,8 @@ from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
 
 PADDED_S, WHOLE_S = 2.0, 30.0
-"""Silence behind the audio. Whisper was trained on 30 s: with less it sometimes goes on and repeats
-itself; such audio is transcribed again in 30 s."""
+"""Silence appended to the audio. Whisper was trained on 30 s: with less it sometimes continues and
+repeats itself; such audio is transcribed again in 30 s."""
 
 FRAME_S = 0.02
 """Resolution of token times."""
@@ -44,14 +44,14 @@ class CpuWhisper:
         except ImportError as error:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
-        # All cores: it takes turns with the translation model.
+        # All cores: it never runs at the same time as the translation model.
         threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
         self._extract = WhisperFeatureExtractor(feature_size=self._model.n_mels)
         self.tokenizer = whisper_tokenizer(path)
         self._lock = threading.Lock()
-        # An array is known by its identity: it must not be changed afterwards.
+        # Arrays are compared by identity: they must not be changed afterwards.
         self._kept: OrderedDict[int, tuple[FloatArray, Any]] = OrderedDict()
 
     def generate(
@@ -61,7 +61,7 @@ class CpuWhisper:
         max_tokens: int,
         expected: Sequence[int] = (),
     ) -> Answer:
-        """Continue ``token_ids`` greedily; the answer is empty where no speech is heard.
+        """Continue ``token_ids`` greedily; the answer is empty if there is no speech.
 
         ``audio``, ``[samples]``, is at most 30 s long; ``expected`` is ignored.
         """
@@ -72,8 +72,8 @@ class CpuWhisper:
                 [list(token_ids)],
                 beam_size=1,
                 max_length=len(token_ids) + max_tokens,
-                suppress_tokens=[],  # without its marks for sounds it writes words for them
-                suppress_blank=False,  # an empty transcript is an answer, too
+                suppress_tokens=[],  # else it writes words for other sounds
+                suppress_blank=False,  # an empty transcript is valid
                 return_no_speech_prob=True,
             )
             ids = result.sequences_ids[0]
@@ -96,9 +96,9 @@ class CpuWhisper:
     def token_starts(
         self, audio: FloatArray, prompt: Sequence[int], token_ids: Sequence[int]
     ) -> list[float]:
-        """Return when each of ``token_ids`` begins in ``audio``, in seconds, and when they end.
+        """Return the start of each of ``token_ids`` in ``audio``, in seconds, and their end.
 
-        ``prompt`` has the language and the task. Audio beyond 30 s is left out.
+        ``prompt`` contains the language and the task. Audio beyond 30 s is left out.
         """
         audio = (
             audio if len(audio) <= WHOLE_S * SAMPLE_RATE else audio[: int(WHOLE_S * SAMPLE_RATE)]
@@ -118,5 +118,5 @@ def whisper_tokenizer(checkpoint: str) -> Any:
 
     if (Path(checkpoint) / "tokenizer_config.json").is_file():
         return AutoTokenizer.from_pretrained(checkpoint)
-    # CTranslate2's config.json names no model that Transformers knows.
+    # Transformers does not know the model in CTranslate2's config.json.
     return PreTrainedTokenizerFast(tokenizer_file=str(Path(checkpoint) / "tokenizer.json"))

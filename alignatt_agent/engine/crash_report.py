@@ -1,8 +1,8 @@
 """Why an engine failed, as its own processes report it.
 
-vLLM logs an error inside the process where it happens; the owner of the engine only learns that
-there was one. Our plug-in runs in each of those processes and writes the error to a file that is
-named after the engine.
+vLLM logs an error inside the failing process; the owner of the engine only learns that one
+occurred. Our plug-in runs in each of those processes and writes the error to a file named after the
+engine.
 """
 
 import json
@@ -17,8 +17,8 @@ from alignatt_agent.engine import process_files
 
 
 def listen() -> None:
-    """Write the errors that vLLM logs in this process where the engine's owner reads them."""
-    # The only way to learn in a plug-in to which engine its process belongs.
+    """Write the errors that vLLM logs in this process to the file that the engine's owner reads."""
+    # A plug-in has no other way to identify the engine of its process.
     given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
     config, where = given.get("vllm_config"), os.environ.get(process_files.FOLDER)
     if config is not None and where is not None:
@@ -57,12 +57,12 @@ class _Listener(logging.Handler):
             try:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(describe(error)) + "\n")
-            except OSError:  # the owner is gone, and the folder with it
+            except OSError:  # the owner has ended, and its folder was removed
                 self.handleError(record)
 
 
 def describe(error: BaseException) -> str:
-    """Describe an error by the first thing that went wrong."""
+    """Describe an error by its root cause."""
     seen = error
     while seen.__cause__ is not None:
         seen = seen.__cause__
@@ -70,7 +70,7 @@ def describe(error: BaseException) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended; a negative ``code`` is a signal, as in ``multiprocessing``."""
+    """Describe how a process ended; a negative ``code`` is a signal, as in ``multiprocessing``."""
     if code >= 0:
         return f"its process ended with exit code {code}"
     name = signal.Signals(-code).name

@@ -20,7 +20,7 @@ class DraftEngine:
     Args:
         model: a served model whose workers capture attention.
         heads: the heads that its workers capture.
-        stops: ids that end a turn; those of the model if none are given.
+        stops: ids that end a turn; default: those of the model.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class DraftEngine:
         begun = resumed or Draft((), False)
         if max_tokens <= len(begun.token_ids):
             self._fail(
-                f"a draft of {max_tokens} tokens was asked for, after {len(begun.token_ids)} tokens"
+                f"a draft of {max_tokens} tokens was requested, {len(begun.token_ids)} are drafted"
             )
         if gate is not None and readout is None:
             self._fail("a gate needs a readout")
@@ -56,7 +56,7 @@ class DraftEngine:
                 self._fail(
                     "a draft can only be resumed with the rows of the same prompt and readout"
                 )
-        # Without heads the engine is a plain one, which verifies nothing.
+        # An engine without heads captures nothing and cannot verify tokens.
         sure = readout is not None and readout.probabilities
         known = tuple(expected) if self._places and not sure else ()
         unfinished = first = True
@@ -64,12 +64,12 @@ class DraftEngine:
             before = len(begun.token_ids)
             begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
             found = begun.token_ids[before:]
-            # Expected tokens after a changed word often hold again; if not, they are dropped.
+            # Expected tokens after a changed word are often right again; if not, they are dropped.
             known = _still_expected(known, found) if first or len(found) > 1 else ()
             first = False
         if not begun.token_ids and not begun.ended:
-            self._fail(f"no room for a draft after a prompt of {len(prompt.token_ids)} tokens")
-        # A draft that was cut at its last token cannot know whether the turn ends there.
+            self._fail(f"no space for a draft after a prompt of {len(prompt.token_ids)} tokens")
+        # A draft that was cut at its last token does not show whether the turn ends there.
         return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
 
     def _continued(
@@ -85,13 +85,13 @@ class DraftEngine:
         """Send one request that continues ``begun``; two, where a position was cached.
 
         Returns:
-            The draft, and whether it has to be decoded further because the model's token differs
-            from the expected one. That token is the last one; its row is still missing where rows
-            are read at the token (``emitted``).
+            The draft, and whether it must be decoded further because the model's token differs from
+            the expected one. That token is the last one; its row is still missing where rows are
+            read at the token (``emitted``).
         """
         emitted = readout is not None and readout.row == "emitted"
         ids = [*prompt.token_ids, *begun.token_ids]
-        # The row at the last token exists only once that token was fed, which takes a token more.
+        # The row at the last token exists only after that token was fed, so one more is decoded.
         room = max_tokens + emitted - len(begun.token_ids)
         if expected:  # the engine always samples a token
             window = self._model.config.max_model_len - len(ids)
@@ -103,7 +103,7 @@ class DraftEngine:
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
-            sampling.logprobs = 0  # those of the sampled ids alone
+            sampling.logprobs = 0  # only those of the sampled ids
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
@@ -121,14 +121,14 @@ class DraftEngine:
             return self._continued(prompt, max_tokens, readout, gate, begun, expected, cached=False)
         if verified:
             tokens, ended = [*expected, *tokens], ended and not follows
-        else:  # tokens sampled after the last verified one are of no use
+        else:  # tokens sampled after the last verified one are discarded
             tokens, ended = [*expected[: found.agreed]], follows[0] in self._stops
         cut = found.rejected and bool(follows) and not ended
         unfinished = not verified and not cut and not ended
         if unfinished or (cut and not emitted):
             tokens += follows
         elif emitted and not cut and not ended:
-            del tokens[-1:]  # its row does not exist yet
+            del tokens[-1:]  # this token has no row yet
         token_ids = (*begun.token_ids, *tokens)
         rows: AttentionRows | None = None
         if readout is not None:
@@ -158,8 +158,8 @@ class DraftEngine:
         """Continue ``prompt`` greedily, without rows.
 
         Returns:
-            Of every position the two best ids with their log-probabilities, the best one first;
-            the last one may have ended the turn.
+            The two best ids of every position with their log-probabilities, best first; the last
+            position may be the end of the turn.
         """
         sampling = greedy(max_tokens, self._stops)
         sampling.logprobs = 2
@@ -180,7 +180,7 @@ class DraftEngine:
         gate: Gate | None = None,
         expected: Sequence[int] = (),
     ) -> dict[str, Any]:
-        """Build the entry for the workers: ``count`` rows after those of ``begun``."""
+        """Build the request to the workers: ``count`` rows after those of ``begun``."""
         if readout is None:
             return {"key": key, "expected": [*expected]}
         length = len(prompt.token_ids)
@@ -213,11 +213,11 @@ class DraftEngine:
     ) -> AttentionRows:
         """Join the rows of ``begun`` and new ones, ``[rows, heads, 2 + S]``; ``count`` in all."""
         if total is None:
-            self._fail("no worker captures the heads that it was started for")
+            self._fail("no worker captures the heads that the engine was started for")
         before = begun.rows
         count -= len(before.source) if before is not None else 0
         if total.shape[0] < count:
-            self._fail(f"{total.shape[0]} attention rows came for {count} tokens")
+            self._fail(f"expected {count} attention rows, one per token, got {total.shape[0]}")
         total = total[:count]
         if total.shape[1:] != (len(readout.heads), 2 + len(prompt.token_word)):
             self._fail(f"attention rows came in shape {total.shape[1:]}")
@@ -235,7 +235,7 @@ class DraftEngine:
 def _still_expected(expected: tuple[int, ...], found: tuple[int, ...]) -> tuple[int, ...]:
     """Return the tokens to expect after ``found``, whose last token was not expected there.
 
-    They follow that token where it was expected later, else the token that it replaces.
+    They are the tokens after its next occurrence in the expected ones, or after the replaced token.
     """
     rest = expected[len(found) - 1 :] if found else ()
     return rest[rest.index(found[-1]) + 1 :] if found and found[-1] in rest else rest[1:]

@@ -24,16 +24,16 @@ def processor_name(use_v2_model_runner: bool) -> str:
 
 
 class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
-    """For model runner V1, which asks for one function per request."""
+    """For model runner V1, which uses one function per request."""
 
     def is_argmax_invariant(self) -> bool:
-        """No: the end of a turn is forced."""
+        """Return no, because the end of a turn is forced."""
         return False
 
     def new_req_logits_processor(
         self, params: Any
     ) -> Callable[[Sequence[int], torch.Tensor], torch.Tensor] | None:
-        """Return the function for a request; ``None`` if it cannot end early."""
+        """Return the processor of a request; ``None`` if it cannot end early."""
         key = key_of(params)
         if key is None:
             return None
@@ -42,14 +42,14 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
 
 
 class EarlyStopV2(V2Processor):  # type: ignore[misc]
-    """For model runner V2, which hands over whole batches. Never run on a device so far."""
+    """For model runner V2, which passes whole batches. It was never run on a device."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         super().__init__(vllm_config, req_states)
         self._wanted: dict[int, tuple[str, list[int]]] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Note the request in a slot, or that the slot now holds one that cannot end early."""
+        """Store the request of a slot, or remove the previous one if this cannot end early."""
         self._wanted.pop(req_idx, None)
         key = key_of(sampling_params)
         if key is not None:
@@ -57,7 +57,7 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """End what is rejected; without speculative decoding every request has one row."""
+        """End rejected requests; without speculative decoding every request has one row."""
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
@@ -66,16 +66,16 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
 
 
 def key_of(params: Any) -> str | None:
-    """Key of a request that has a gate or expected tokens."""
+    """Return the key of a request with a gate or expected tokens."""
     asked = (params.extra_args or {}).get(EXTRA) if params is not None else None
     return asked["key"] if asked and (asked.get("gate") or asked.get("expected")) else None
 
 
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-    """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, once a request is over.
+    """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, if the request is over.
 
-    Where the scan has rejected a sampled token, the next one that greedy decoding would have
-    taken is kept for the host. A turn that the model ends by itself is left alone.
+    If the scan rejected a sampled token, the next greedy token is kept for the host. A turn that
+    the model itself ends is not changed.
     """
     request = REQUESTS.get(key)
     if request is None or not request.over:
@@ -84,7 +84,7 @@ def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.T
         token = int(logits.argmax())
         if token in stops:
             return logits
-        if request.next_token is None:  # asynchronous scheduling runs one step more
+        if request.next_token is None:  # asynchronous scheduling runs one more step
             request.next_token = token
     logits.fill_(float("-inf"))
     logits[stops[0]] = 0.0

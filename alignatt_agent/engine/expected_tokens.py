@@ -2,7 +2,7 @@
 
 The model's token after each of them is read from the hidden states of their positions, so a known
 continuation costs one forward pass and no decoding: speculative decoding with a whole earlier
-answer as the proposal. A position whose keys came out of the prefix cache has no hidden state; its
+answer as the proposal. A position whose keys came from the prefix cache has no hidden state; its
 token is never assumed.
 """
 
@@ -32,7 +32,7 @@ class Expected:
 
     @property
     def over(self) -> bool:
-        """Whether the model decodes another token, or a gate rejected one of them."""
+        """Whether the model decodes a different token, or a gate rejected one."""
         return self._differs or self._cut or not self.covered
 
     @property
@@ -42,7 +42,7 @@ class Expected:
 
     @property
     def next_token(self) -> int | None:
-        """The model's token after the agreed ones, where the request is over there."""
+        """The model's token after the agreed ones, if the request ends there."""
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:
@@ -55,18 +55,18 @@ class Expected:
         return range(at, min(computed + count, end)) if self.covered else range(0)
 
     def note(self, best: Iterable[int]) -> None:
-        """Note the model's greedy tokens at the positions that were due, in order."""
+        """Record the model's greedy tokens at the positions that were due, in order."""
         for token in best:
             if self._differs:
                 return
             self._best.append(token)
 
     def holds(self, position: int) -> bool:
-        """Whether the token at ``position`` is one that the model decodes."""
+        """Whether the model also decodes the token at ``position``."""
         return not self.over or position <= self.begin + self.agreed
 
     def cut(self, position: int) -> None:
-        """Note that a gate closed at the query of ``position``."""
+        """Record that a gate closed at the query of ``position``."""
         seen = position - self.begin + 1
         if seen <= len(self._best):
             del self._best[seen:]
@@ -75,7 +75,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Positions of one request whose greedy tokens are wanted in the current step.
+    """Positions of one request whose greedy tokens are needed in the current step.
 
     Attributes:
         request: vLLM's id of the request.
@@ -107,7 +107,7 @@ def read_greedy(runner: Any, counts: Mapping[str, int], due: Sequence[Due]) -> N
         offset = first[item.request] - item.computed
         places += [offset + position for position in item.positions]
     logits = runner.model.compute_logits(state.hidden_states[places])
-    if logits is None:  # another rank has them, and samples
+    if logits is None:  # another rank has them and samples
         return
     # As in vLLM's sampler, so that equal scores are decided alike.
     best = logits.float().argmax(-1).tolist()

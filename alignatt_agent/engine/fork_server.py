@@ -2,7 +2,7 @@
 
 vLLM spawns them, and each imports vLLM for itself: 6 s of a core, three times for a cascade. A
 plain fork of the owner is unsafe; the server has one thread and has loaded no plug-in. On CUDA
-engines are spawned: the server was not tried there.
+engines are spawned: the server was not tested there.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class EngineProcess:
-    """A process with the present environment and niceness of its owner, not of the server.
+    """A process with the current environment and niceness of its owner, not of the server.
 
     Several threads may ask for its exit code. It can be read once: without the lock, the thread
-    that comes second would store 255 in its place. `multiprocessing` itself reads the codes of all
+    that comes second would store 255 instead. `multiprocessing` itself reads the codes of all
     children, without this lock, when another one starts.
     """
 
@@ -34,18 +34,18 @@ class EngineProcess:
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
         run = partial(_run, os.getpid(), niceness, dict(os.environ), target)
         self._process = _CONTEXT.Process(target=run, **options)
-        self._reading = threading.RLock()  # a finalizer of vLLM asks, too
+        self._reading = threading.RLock()  # a finalizer of vLLM also calls this
 
     def __getattr__(self, name: str) -> Any:
         with self._reading:
             return getattr(self._process, name)
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self.pid is not None and self.exitcode is None
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until it has ended."""
+        """Wait until the process has ended."""
         connection.wait([self.sentinel], timeout)
         with self._reading:
             self._process.join(0)
@@ -55,7 +55,7 @@ def _run(
     owner: int, niceness: int, environment: dict[str, str], target: Callable[..., None], /,
     *arguments: Any, **named: Any,
 ) -> None:  # fmt: skip
-    """Run the target of a process, in the process."""
+    """Run the target of a process inside that process."""
     # Only what differs: without its first variable a process cannot set its title.
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
@@ -63,13 +63,13 @@ def _run(
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     plugin.watch(owner)  # vLLM waits 5 min for it
-    gc.freeze()  # vLLM collects garbage five times: 1.5 s for objects of the server
-    process_files.sign(os.getppid())  # it has a semaphore of joblib's, too
+    gc.freeze()  # vLLM collects garbage five times, which takes 1.5 s with the server's objects
+    process_files.sign(os.getppid())  # it also holds a semaphore of joblib
     target(*arguments, **named)
 
 
 def begin() -> None:
-    """Have the server import vLLM while its owner does; harmless when called again."""
+    """Let the server import vLLM in parallel with its owner; calling it again has no effect."""
     # Not our own worker's module: vLLM looks for Triton kernels in all loaded modules, and fails on
     # one that it imports.
     _CONTEXT.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
@@ -83,9 +83,9 @@ def begin() -> None:
 
 
 def use() -> None:
-    """Have vLLM start the engines of this process there; harmless when called again."""
+    """Let vLLM start the engines of this process in the server; calling it again has no effect."""
     from vllm.v1.engine import utils
 
     begin()
-    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # all that it takes
+    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # all that vLLM uses
     utils.get_mp_context = lambda: context

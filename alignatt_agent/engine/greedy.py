@@ -1,4 +1,4 @@
-"""vLLM's greedy requests, and what comes back from engine and workers."""
+"""vLLM's greedy requests, and the results of the engine and its workers."""
 
 import itertools
 from dataclasses import dataclass
@@ -65,9 +65,9 @@ class CaptureResult:
 
     Attributes:
         rows: ``[rows, heads, 2 + S]``; ``None`` when no worker captures a head.
-        next_token: the token that greedy decoding would have taken where the request was ended;
-            ``None`` when it was not, or when that token is not known.
-        replay_s: seconds that the rows took.
+        next_token: the token that greedy decoding would have taken when the request was ended
+            early; ``None`` if it was not, or if that token is unknown.
+        replay_s: seconds in which the rows were computed.
         agreed: how many of the expected tokens are verified.
         rejected: whether the gate closed.
     """
@@ -83,16 +83,14 @@ def fetch(model: ServedModel, key: str) -> CaptureResult:
     """Fetch the result of a finished request, which the workers then forget."""
     answers = model.ask_workers("alignatt_fetch", key)
     if None in answers:
-        raise EngineError(
-            f"{model.name}: a worker does not know the request whose rows were asked for"
-        )
+        raise EngineError(f"{model.name}: a worker does not know the request whose rows it has")
     shapes, data, tokens, seconds, agreed, rejected = zip(*answers, strict=True)
     pairs = zip(shapes, data, strict=True)
     parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]
     if len(found := {part.shape: None for part in parts}) > 1:
-        listed = " and ".join(map(str, found))
-        raise EngineError(f"{model.name}: workers captured rows of shapes {listed}")
+        listed = f"{' and '.join(map(str, found))}; expected equal ones"
+        raise EngineError(f"{model.name}: workers returned rows of different shapes, {listed}")
     rows: FloatArray | None = sum(parts[1:], parts[0]) if parts else None
     next_token = next((token for token in tokens if token is not None), None)
-    # Ranks compute side by side.
+    # Ranks compute in parallel, so the slowest one counts.
     return CaptureResult(rows, next_token, max(seconds), max(agreed), any(rejected))

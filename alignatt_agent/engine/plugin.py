@@ -1,9 +1,9 @@
-"""vLLM plug-in, which vLLM runs in every process of this environment; it changes only ours.
+"""vLLM plug-in: vLLM runs it in every process of this environment; it changes only ours.
 
 It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
 image processors, and those name torchvision without needing it for audio and text. It gives vLLM's
-linear layers on a CPU input that suits oneDNN. It reports why an engine failed. And it ends our
-engine processes: at once when they are done, and also when their owner was killed.
+linear layers on a CPU input that suits oneDNN. It reports why an engine failed. It ends our engine
+processes immediately when they are done, and when their owner was killed.
 """
 
 import importlib.util
@@ -35,7 +35,7 @@ _PLACEHOLDERS = (
 
 
 def register() -> None:
-    """Prepare a vLLM process of ours and no other; harmless when called again."""
+    """Prepare a vLLM process of ours and no other; calling it again has no effect."""
     owner = int(os.environ.get(OWNER, "0"))
     if not owner:
         return
@@ -45,12 +45,12 @@ def register() -> None:
         process_files.sign(os.getpid())
         watch(owner)
         if multiprocessing.parent_process() is not None:
-            # The lowest priority: after everything that cleans up.
+            # The lowest priority: it runs after all other finalizers.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
 
 
 def prepare() -> None:
-    """Have vLLM's models load without torchvision in this process, and suit oneDNN."""
+    """Let vLLM's models load without torchvision in this process, and adapt inputs to oneDNN."""
     if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
         _stand_in_for_torchvision()
         _stand_in_for_video_processors()
@@ -58,7 +58,7 @@ def prepare() -> None:
 
 
 def _suit_onednn() -> None:
-    """Give vLLM's oneDNN operator rows without gaps, in few different numbers.
+    """Give vLLM's oneDNN operator contiguous rows, in few different counts.
 
     Whether a convolution gives its output transposed depends on the machine and the length. And
     oneDNN compiles another kernel for every layer and number of rows; vLLM keeps 32.
@@ -85,13 +85,13 @@ def _suit_onednn() -> None:
 
 
 def padding(rows: int) -> int:
-    """Return how many rows to add, so that few kernels are needed: 31 up to 256 rows."""
+    """Return how many rows to add, so that few kernels are needed: 31 for up to 256 rows."""
     return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
 
 
 @cache
 def watch(owner: int) -> None:
-    """Have a thread end this process with ``owner``; harmless when called again."""
+    """Start a thread that ends this process with ``owner``; calling it again has no effect."""
     threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
 
 
@@ -103,7 +103,7 @@ def _end_with(owner: int) -> None:
     """
     parent, begun_by = multiprocessing.parent_process(), os.getppid()
     if parent is not None and parent.pid == owner:
-        # Not by its id: a dead owner keeps it until its parent waits for it.
+        # Not by its id: a dead owner keeps its id until its parent waits for it.
         while parent.is_alive() and os.getppid() == begun_by:
             parent.join(1.0)
     else:
@@ -113,7 +113,7 @@ def _end_with(owner: int) -> None:
 
 
 def _leave() -> None:
-    """End a process that is done, without the last garbage collection (5 s on a busy machine)."""
+    """End a finished process without the last garbage collection (5 s on a busy machine)."""
     if sys.exc_info()[0] in (None, SystemExit):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -122,7 +122,7 @@ def _leave() -> None:
 
 def _stand_in_for_torchvision() -> None:
     """Put empty modules under torchvision's names."""
-    # Transformers looks for the distribution once. It has to look before the placeholders exist,
+    # Transformers looks for the distribution once. It must look before the placeholders exist,
     # or it would offer image processors that cannot work.
     from transformers.utils import is_torchvision_available
 
@@ -142,12 +142,12 @@ def _stand_in_for_torchvision() -> None:
 
 
 def _stand_in_for_video_processors() -> None:
-    """Replace video processors, which need a real torchvision; Gemma-4's loads with its audio."""
+    """Replace video processors, which need a real torchvision; Gemma-4 loads one with its audio."""
     from transformers.feature_extraction_utils import FeatureExtractionMixin
     from transformers.models.auto.video_processing_auto import AutoVideoProcessor
     from transformers.processing_utils import ProcessorMixin
 
-    class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]  # it can be written as JSON
+    class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]  # it must be serializable
         model_input_names: tuple[str, ...] = ()
 
     check = ProcessorMixin.check_argument_for_proper_class

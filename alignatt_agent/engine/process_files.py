@@ -1,4 +1,4 @@
-"""Files of engine processes; removed with their owner, or by the next owner after a kill."""
+"""Files of engine processes; removed with their owner or, after a kill, by the next owner."""
 
 import atexit
 import contextlib
@@ -22,9 +22,9 @@ _SEMAPHORES = Path("/dev/shm")
 
 @functools.cache
 def folder() -> str:
-    """Folder of this process' engines, with their sockets and crash reports.
+    """Folder of this process's engines, with their sockets and crash reports.
 
-    A killed process cannot remove its own; the next one on the same machine does.
+    A killed process cannot remove its folder; the next process on the same machine does.
     """
     remove_abandoned()
     path = tempfile.mkdtemp(prefix=_PREFIX)
@@ -35,34 +35,34 @@ def folder() -> str:
 
 
 def sign(process: int) -> None:
-    """Note an engine process in the owner's folder."""
+    """Record an engine process in the owner's folder."""
     if where := os.environ.get(FOLDER):
-        with contextlib.suppress(OSError):  # the owner is gone, and the folder with it
+        with contextlib.suppress(OSError):  # the owner has ended, and its folder was removed
             (Path(where) / f"{_ENGINE}{process}").touch()
 
 
 def remove_abandoned() -> None:
-    """Remove folders whose owners and engines are gone, and the semaphores of those processes.
+    """Remove folders whose owners and engines have ended, and the semaphores of those processes.
 
-    joblib, which vLLM imports, makes one in every process and removes it when that ends; Ray kills
-    what would remove it.
+    joblib, which vLLM imports, creates a semaphore in every process and removes it at the end; Ray
+    kills the process that would remove it.
     """
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             machine, owner, begun = json.loads((path / _OWNER).read_text())
-        except (OSError, ValueError):  # another user's, or just being made
+        except (OSError, ValueError):  # another user's, or still being created
             continue
         engines = [int(file.name.removeprefix(_ENGINE)) for file in path.glob(f"{_ENGINE}*")]
         if machine != _machine() or _runs(owner, begun) or any(map(_runs, engines)):
             continue
-        for process in itertools.filterfalse(_runs, (owner, *engines)):  # ids are given again
+        for process in itertools.filterfalse(_runs, (owner, *engines)):  # ids are reused
             for semaphore in _SEMAPHORES.glob(f"sem.loky-{process}-*"):
                 semaphore.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _machine() -> str:
-    """Name the scope of process ids: containers may share a folder and a host name."""
+    """Identify the scope of process ids: containers may share a folder and a host name."""
     return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
 
 

@@ -1,4 +1,4 @@
-"""Modes of the translation engine that were proved on this machine, see ``doctor.prove``."""
+"""Modes of the translation engine that were verified on this machine, see ``doctor.prove``."""
 
 import hashlib
 import json
@@ -28,11 +28,11 @@ CPU_MODES = {EAGER: GPU_MODES[EAGER], "compiled": {"enforce_eager": False}}
 MODES = {**GPU_MODES, **CPU_MODES}
 
 _ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
-"""Arguments of an engine that change no row."""
+"""Engine arguments that do not change rows."""
 
 
 def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return what a verdict is about: it holds for nothing else."""
+    """Return the subject of a verdict, which is valid for nothing else."""
     path = Path(model.path)
     return {
         "device": device(),
@@ -47,7 +47,7 @@ def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, A
 
 @cache
 def builds() -> list[str]:
-    """Identify the code that runs: another build of vLLM or torch may have the same version."""
+    """Identify the running code: different builds of vLLM or torch may have the same version."""
     import torch
     import vllm
 
@@ -56,14 +56,14 @@ def builds() -> list[str]:
 
 
 def verdict_file(about: Mapping[str, Any]) -> Path:
-    """Return where the verdict about a subject is kept, in the user's cache folder."""
+    """Return the file with the verdict about a subject, in the user's cache folder."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     return folder / "alignatt_agent" / "verdicts" / f"{digest}.json"
 
 
 def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Keep a verdict: ``ms`` per token of each mode, and the ``problems`` that refuse it."""
+    """Store a verdict: ``ms`` per token of each mode, or the ``problems`` that refuse it."""
     path = verdict_file(about)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"about": about, "modes": modes}, indent=1) + "\n", encoding="utf-8")
@@ -71,7 +71,7 @@ def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> P
 
 
 def fastest(about: Mapping[str, Any]) -> str | None:
-    """Return the fastest proved mode; ``None`` where no verdict is about exactly this."""
+    """Return the fastest verified mode; ``None`` without a verdict about exactly this subject."""
     try:
         found = json.loads(verdict_file(about).read_text(encoding="utf-8"))
         proved = {name: mode["ms"] for name, mode in found["modes"].items() if not mode["problems"]}
@@ -82,16 +82,16 @@ def fastest(about: Mapping[str, Any]) -> str | None:
 
 
 def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
-    """Return a model's arguments of vLLM in a mode; those that are written stay."""
+    """Return a model's arguments of vLLM in a mode; configured ones are kept."""
     written = {key: value for key, value in model.engine.items() if key != "enforce_eager"}
     return {**MODES[mode], **written}
 
 
 def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the arguments of the fastest proved mode; without a verdict of the eager one."""
+    """Return the arguments of the fastest verified mode, or of the eager mode without a verdict."""
     mode = fastest(subject(model, heads))
     if mode is None and heads:
-        why = "decodes eagerly: no faster mode is proved here. `alignatt prove CONFIG` compares and"
-        gain = "times them; CUDA graphs may take a quarter of the time for a token"
+        why = "decodes eagerly: no faster mode is verified here. `alignatt prove CONFIG` compares"
+        gain = "and times them; CUDA graphs may take a quarter of the time for a token"
         print(model.path, why, gain, file=sys.stderr, flush=True)
     return in_mode(model, mode or EAGER)

@@ -1,9 +1,9 @@
 """Checkpoints with 8-bit weights and activations, for vLLM's kernels on a CPU.
 
 Every linear layer gets one scale for each output (round to nearest); activations get one for each
-token while the model runs, so an answer does not depend on what else is in the batch. On a CPU with
-VNNI instructions a decoded token costs half to two thirds of what it costs with 4-bit weights, a
-prompt a quarter: those are unpacked to 16 bits for each product (docs/results/real.md).
+token while the model runs, so an answer does not depend on the rest of the batch. On a CPU with
+VNNI instructions a decoded token takes half to two thirds of the time of 4-bit weights, a prompt a
+quarter: 4-bit weights are unpacked to 16 bits for each product (docs/results/real.md).
 """
 
 import json
@@ -57,7 +57,7 @@ def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
         tensors |= {key: value.detach().contiguous() for key, value in own.items()}
     save_file(tensors, part / "model.safetensors", metadata={"format": "pt"})
     config = model.config.to_dict() | {
-        "architectures": [type(model).__name__],  # a GGUF file does not name it
+        "architectures": [type(model).__name__],  # not in a GGUF file
         "tie_word_embeddings": False,
         "quantization_config": QUANTIZATION,
     }

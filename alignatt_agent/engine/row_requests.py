@@ -1,4 +1,4 @@
-"""Requests that want rows or have expected tokens, tracked without tensors or vLLM."""
+"""Requests that need rows or verification, tracked without tensors or vLLM."""
 
 import itertools
 import time
@@ -19,13 +19,13 @@ EXTRA = "alignatt"
 """Key of our own entry in ``SamplingParams.extra_args``."""
 
 PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
-"""Columns of a row: mass on the prompt beside the source, mass on the draft, the source."""
+"""Columns of a row: mass on the prompt outside the source, mass on the draft, the source."""
 
 MAX_UNFETCHED = 256
 """Finished requests whose rows wait to be fetched; the oldest is dropped first."""
 
 MAX_WAIT_S = 60.0
-"""Rows of a finished request are dropped after this time, e.g. because it was aborted."""
+"""Unfetched rows are dropped this long after their request ended, e.g. if it was aborted."""
 
 
 class HeadsToCapture:
@@ -45,7 +45,7 @@ class HeadsToCapture:
 
 @dataclass
 class CaptureRequest:
-    """One request for rows, verification of tokens, or both, and what was seen of it so far.
+    """One request for rows, verification of tokens, or both, and its results so far.
 
     A client's entry ``EXTRA`` names fields up to ``expected``, which is a list of ids there.
 
@@ -54,21 +54,21 @@ class CaptureRequest:
         start: first source position.
         end: one past the last source position.
         prompt: number of prompt tokens.
-        first: position of the first query whose row is wanted.
-        count: number of rows wanted at most.
-        heads: places of the wanted heads in the engine's list.
+        first: position of the first query whose row is requested.
+        count: largest number of rows.
+        heads: indices of the requested heads in the engine's list.
         gate: settings of a policy, ``frontier``, and as ``earlier``, shape and float32 bytes
             of the rows before ``first``; the draft ends at the first token that it rejects.
-        expected: the last tokens of the request's prompt, to be verified; the request ends where
-            the model decodes another token.
+        expected: the last tokens of the request's prompt, to be verified; the request ends when the
+            model decodes another token.
         blocks: block ids of each cache group.
         epoch: changes whenever ``blocks`` does.
         number: unique in this process.
         rows: for each row, the tensor that holds it and its index there.
         finished: when the scheduler finished the request (monotonic seconds).
         rejected: whether the gate closed.
-        next_token: the token that was not sampled because of that.
-        replay_s: its share of the time that computing rows took.
+        next_token: the token that was not sampled because of the gate.
+        replay_s: its share of the time for computing rows.
     """
 
     key: str
@@ -93,7 +93,7 @@ class CaptureRequest:
 
     @property
     def over(self) -> bool:
-        """Whether tokens that are sampled from now on are of no use."""
+        """Whether tokens sampled from now on are discarded."""
         return self.rejected or (self.expected is not None and self.expected.over)
 
     @property
@@ -107,12 +107,12 @@ class CaptureRequest:
             return
         position = self.first + number
         if self.expected is not None and not self.expected.holds(position):
-            return  # the row of a token that the model does not decode
+            return  # this token is not the model's
         if self._scan is None:
             settings = dict(self.gate)
             (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
             self._scan = POLICIES[settings["name"]](**settings).scan(frontier)
-            assert self._scan is not None, "a policy without a scan makes no gate"
+            assert self._scan is not None, "a gate needs a policy with a scan, this one has none"
             for earlier in np.frombuffer(data, np.float32).reshape(shape):
                 self._scan(earlier)
         self._scanned += 1
@@ -121,18 +121,18 @@ class CaptureRequest:
             self.expected.cut(position)
 
     def replace_blocks(self, groups: Sequence[Sequence[int]]) -> None:
-        """Note the block table of a request that starts, or starts again."""
+        """Store the block table of a request that starts or restarts."""
         self.blocks = [list(group) for group in groups]
         self.epoch += 1
 
     def append_blocks(self, groups: Sequence[Sequence[int]]) -> None:
-        """Note blocks that were added to each group's table."""
+        """Store blocks that were added to each group's table."""
         for have, more in zip(self.blocks, groups, strict=True):
             have.extend(more)
         self.epoch += 1
 
     def pages(self, group: int, split: int, count: int) -> list[int]:
-        """First ``count`` pages of a group whose blocks are cut into ``split`` pages each.
+        """Return the first ``count`` pages of a group whose blocks have ``split`` pages each.
 
         A shorter table is padded with page 0, whose positions the causal mask hides.
         """
@@ -155,10 +155,10 @@ REQUESTS: WeakValueDictionary[str, CaptureRequest] = WeakValueDictionary()
 
 
 class Ledger:
-    """Requests that want rows or verification, from their first step until they are fetched.
+    """Requests for rows or verification, from their first step until they are fetched.
 
     Attributes:
-        due: expected tokens that the step scheduled last can verify.
+        due: expected tokens that the last scheduled step can verify.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Ledger:
         return len(self._by_key)
 
     def schedule(self, scheduled: Any) -> list[WantedRow]:
-        """Follow one ``SchedulerOutput`` and return the rows wanted in its step."""
+        """Process one ``SchedulerOutput`` and return the rows needed in its step."""
         for request_id in scheduled.finished_req_ids:
             self._finish(request_id)
         wanted: list[WantedRow] = []

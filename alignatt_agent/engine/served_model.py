@@ -28,7 +28,7 @@ _REAP_S = 1.0
 """Longest wait for the exit code of a dead process, whose pipes close earlier, in seconds."""
 
 _REAPED_S = 0.01
-"""Time for another thread that waited for the same process to store its exit code, in seconds."""
+"""Time for another thread to store the exit code of the same process, in seconds."""
 
 _importing = threading.Lock()
 """Engines start together, but vLLM's plug-ins and setuptools' patch of distutils, which torch
@@ -36,7 +36,7 @@ imports, fail when two threads import them at once."""
 
 
 class ServedModel:
-    """A running vLLM engine; every call raises ``EngineError`` when it died or refused.
+    """A running vLLM engine; every call raises ``EngineError`` if the engine died or refused it.
 
     Args:
         name: for messages, e.g. ``"translation model google/gemma-4-E4B-it"``.
@@ -96,9 +96,9 @@ class ServedModel:
         return self._engine.renderer.get_mm_processor().info.get_hf_processor()
 
     def take_decoder_prompts_whole(self) -> None:
-        """Have an encoder-decoder model continue the given ids.
+        """Let an encoder-decoder model continue exactly the given ids.
 
-        vLLM would put its start token in front of Whisper's context; the model never saw that.
+        vLLM would insert its start token before Whisper's context, unlike in training.
         """
         self._engine.renderer.get_mm_processor().skip_decoder_start_token = True
 
@@ -127,17 +127,17 @@ class ServedModel:
         return self._call(ask())
 
     def stop(self) -> None:
-        """Begin to end the engine's processes without waiting; requests fail from now on."""
+        """Begin to end the engine's processes without waiting; later requests fail."""
         if not self._closed:
             self._closed = True
             self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
 
     def shutdown(self) -> None:
-        """End the engine's processes; harmless when called again."""
+        """End the engine's processes; calling it again has no effect."""
         self.stop()
         if self._loop.is_closed():
             return
-        with contextlib.suppress(Exception):  # the processes are daemons and end with this one
+        with contextlib.suppress(Exception):  # the processes are daemons, so they end with this one
             self._ending.result(_STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_S)
@@ -153,7 +153,7 @@ class ServedModel:
                     last = output
             except asyncio.CancelledError:
                 if rows is not None and self.alive:
-                    # Scheduled, not awaited: the next call reports an engine that dies meanwhile.
+                    # Scheduled, not awaited: if the engine dies, the next call reports it.
                     dropping = self._engine.collective_rpc("alignatt_fetch", args=(rows,))
                     asyncio.run_coroutine_threadsafe(dropping, self._loop)
                 raise
@@ -170,7 +170,7 @@ class ServedModel:
         try:
             return task.result()
         except CancelledError as error:
-            raise EngineError(f"{self.name}: the engine was shut down in mid-request") from error
+            raise EngineError(f"{self.name}: the engine was shut down during a call") from error
         except Exception as error:
             raise EngineError(f"{self.name}: {self._explain(error)}") from error
         except BaseException:  # e.g. KeyboardInterrupt in the calling thread
@@ -178,13 +178,13 @@ class ServedModel:
             raise
 
     async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await ``coroutine``, but not the answer of a dead process: vLLM waits forever."""
+        """Await ``coroutine`` while the engine lives: vLLM waits forever for a dead process."""
         task = asyncio.ensure_future(coroutine)
         either: set[asyncio.Future[Any]] = {task, self._death}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise RuntimeError("the engine ended while it owed an answer")
+                raise RuntimeError("the engine ended before it answered")
             return task.result()
         finally:
             task.cancel()
@@ -192,7 +192,7 @@ class ServedModel:
     def _explain(self, error: Exception) -> str:
         """Describe the cause of a failed call."""
         first = self._report.first() if self._report else None
-        if self.alive:  # the engine survived, so the error speaks for itself
+        if self.alive:  # the engine survived, so this error is the cause
             if self._report and first:
                 self._report.clear()
             return describe(error)
@@ -244,13 +244,13 @@ class ServedModel:
             from vllm.utils.network_utils import close_sockets
 
             self._engine.shutdown(timeout=_GRACE_S)
-            # vLLM leaves that to this loop when it has just seen the engine die, and the loop ends.
+            # vLLM schedules this on the loop once it sees the engine die, but the loop ends here.
             # Python's collector waits forever for a context whose sockets are open.
             resources = self._engine.engine_core.resources
             close_sockets((resources.input_socket, resources.output_socket))
             for process in self._processes:
                 process.join(_GRACE_S)
-            self._engine = None  # its ``__del__`` fails when it runs at the end of Python
+            self._engine = None  # its ``__del__`` fails at interpreter exit
         if self._report is not None:
             self._report.clear()
 
@@ -258,8 +258,8 @@ class ServedModel:
 def _exit_code(process: Any) -> int | None:
     """Return the exit code of a process that ended, within ``_REAP_S``; ``None`` if it runs.
 
-    ``join`` returns without one when another thread's ``waitpid`` came first: vLLM's monitor
-    watches the same process, and so does every caller that the death woke up.
+    ``join`` returns without a code if another thread's ``waitpid`` came first: vLLM's monitor and
+    every waiting caller watch the same process.
     """
     deadline = time.monotonic() + _REAP_S
     while process.exitcode is None and (left := deadline - time.monotonic()) > 0:

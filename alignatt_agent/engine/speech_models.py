@@ -16,17 +16,17 @@ from alignatt_agent.types.engines import Answer
 
 NO_SPEECH = math.log(0.6)
 """OpenAI's threshold. Whisper base gives its no-speech token 0.63 to 0.97 in noise, music and
-silence of 1 to 8 s, and below 0.6 in speech of 1 s and more, with noise around it, too."""
+silence of 1 to 8 s, and below 0.6 in speech of 1 s and more, also with noise around it."""
 
 KEPT = 32
 """Pieces of audio whose features are kept, one for each concurrent stream."""
 
 
 class Features:
-    """Features from a ``Qwen3ASRProcessor``, in the form that vLLM takes unchanged.
+    """Features from a ``Qwen3ASRProcessor``, in the form that vLLM accepts unchanged.
 
-    The recognizer and the forced aligner take the same audio one after the other, and a transcript
-    whose verification fails is requested again.
+    The recognizer and the forced aligner get the same audio in turn, and a transcript whose
+    verification fails is requested again.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -35,7 +35,7 @@ class Features:
         self._kept: OrderedDict[int, tuple[FloatArray, Mapping[str, Any]]] = OrderedDict()
 
     def of(self, processor: Any) -> "Features":
-        """Return these, or new ones where a processor extracts others."""
+        """Return these features, or new ones if the processor extracts different ones."""
         ours, others = self._processor.feature_extractor, processor.feature_extractor
         same = ours.to_json_string() == others.to_json_string()
         return self if same else Features(processor)
@@ -43,9 +43,9 @@ class Features:
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
         """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
 
-        The array is known by its identity: it must not be changed afterwards.
+        Arrays are compared by identity: they must not be changed afterwards.
         """
-        known = self._kept.get(id(audio))  # no other array has the id of a kept one
+        known = self._kept.get(id(audio))  # a kept array keeps its id
         if known is None:
             known = audio, self._extract(audio)
             with self._lock:
@@ -55,7 +55,7 @@ class Features:
         return known[1]
 
     def _extract(self, audio: FloatArray) -> Mapping[str, Any]:
-        # As vLLM asks it: one placeholder, the audio, and nothing else.
+        # As vLLM calls it: one placeholder and the audio.
         found = self._processor(text=self._processor.audio_token, audio=audio, return_tensors="pt")
         mask = found["input_features_mask"]
         heard = mask[0].bool()
@@ -146,9 +146,9 @@ class EncoderDecoderModel(AudioModel):
     def generate(
         self, token_ids: Sequence[int], audio: Any, max_tokens: int, expected: Sequence[int] = ()
     ) -> Answer:
-        """Continue ``token_ids`` greedily; the answer is empty where no speech is heard.
+        """Continue ``token_ids`` greedily; the answer is empty if there is no speech.
 
-        Then the no-speech token is likely behind the start, where the prompt has the language.
+        Without speech, the no-speech token is likely at the position of the language.
         """
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
         decoder = {"prompt_token_ids": list(token_ids)}
@@ -166,7 +166,7 @@ class EncoderDecoderModel(AudioModel):
 class TimingModel:
     """The served forced aligner, which scores time bins of ``bin_ms`` for every token.
 
-    ``features`` are those of the recognizer, which hears the same audio.
+    ``features`` are shared with the recognizer, which gets the same audio.
     """
 
     def __init__(self, model: ServedModel, features: Features | None = None) -> None:

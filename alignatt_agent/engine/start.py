@@ -15,7 +15,7 @@ from alignatt_agent.types import EngineError
 
 
 class _Spec(NamedTuple):
-    """What an engine is started for, see ``options.engine_arguments``."""
+    """The model and arguments of an engine, see ``options.engine_arguments``."""
 
     role: str
     model: ModelConfig
@@ -40,7 +40,7 @@ def start_model(
     transcribes: bool = False,
     **overrides: Any,
 ) -> ServedModel:
-    """Start one engine, which its caller shuts down; ``overrides`` are vLLM's own arguments."""
+    """Start one engine, which the caller shuts down; ``overrides`` are vLLM's own arguments."""
     spec = _Spec(role, model, tuple(heads), transcribes)
     with _environment([model]):
         return ServedModel(spec.title, {**spec.arguments(), **overrides})
@@ -60,7 +60,7 @@ class ServedModels:
     ) -> dict[str, ServedModel]:
         """Start the missing engines and return all by role.
 
-        One that died, or whose arguments changed, is restarted; the others keep running.
+        An engine that died, or whose arguments changed, is restarted; the others keep running.
         """
         specs = {}
         for role in models.engine_roles:
@@ -73,7 +73,7 @@ class ServedModels:
                 served.shutdown()
 
         def serve(spec: _Spec, arguments: dict[str, Any]) -> None:
-            # Noted in this thread: an interrupt of the waiting one leaves no unknown engine behind.
+            # Stored in this thread: an interrupt of the waiting one loses no running engine.
             self._served[spec.role] = spec, ServedModel(spec.title, arguments)
 
         with _environment([spec.model for spec in specs.values()]):
@@ -107,5 +107,5 @@ def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
     with engine_environment(models):
         if on_cpu():
             fork_server.begin()
-        register()  # vLLM calls it once only, maybe before this process had engines of ours
+        register()  # vLLM calls it only once, perhaps before this process had engines of ours
         yield

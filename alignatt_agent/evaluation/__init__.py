@@ -1,1 +1,1 @@
-"""Evaluation: the official harness run on a dev set, scored, signed and printed."""
+"""Evaluation: runs of the official harness on a dev set, their scores and signatures."""

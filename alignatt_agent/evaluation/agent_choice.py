@@ -22,7 +22,7 @@ from alignatt_agent.evaluation.score import scorer_settings
 
 GROUP = "simulstream.agents"
 
-MICRO_LABEL = "micro world: scores on the micro world only say that the machine works"
+MICRO_LABEL = "micro world: these scores only show that the pipeline works"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class AgentChoice:
 
     @property
     def micro(self) -> bool:
-        """Whether any model is an embedded one."""
+        """Whether any model is embedded."""
         return self.config is not None and is_embedded(self.config.models)
 
     def resolved_yaml(self, target: str) -> str:
@@ -52,7 +52,7 @@ class AgentChoice:
         return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
-        """Return everything that the scores of a run depend on, and how latency is measured."""
+        """Return everything that a run's scores depend on, including the latency measure."""
         signature: dict[str, Any] = {
             "agent": f"{self.cls.__module__}.{self.cls.__qualname__}",
             "config": self.name,
@@ -94,7 +94,7 @@ def choose_agent(
     contexts: Path | None = None,
     live: bool = True,
 ) -> AgentChoice:
-    """Find an entry point, a dotted class or a YAML of Simulstream; resolve its configuration."""
+    """Find an agent by entry point, dotted class or Simulstream YAML; resolve its configuration."""
     if agent.endswith((".yaml", ".yml")):
         if config is not None:
             raise ConfigError(f"--agent {agent} is already a configuration; omit --config")
@@ -114,7 +114,7 @@ def choose_agent(
             ours = ours.model_copy(update={"source_language": language(source).code})
         return AgentChoice(cls, config, cls.runtime.resolve(ours, targets, live), {})
     if overrides:
-        raise ConfigError(f"--set works for our own agents, not for {dotted}; edit {config}")
+        raise ConfigError(f"--set works only for our own agents, not for {dotted}; edit {config}")
     raw = {**read_yaml(config), "type": dotted.replace(":", ".")}
     return AgentChoice(cls, config, None, raw)
 

@@ -1,4 +1,4 @@
-"""Diagnose the speech side of a run: word error rate, latency, reliability of the live tail.
+"""Diagnose the speech side of a run: word error rate, latency, errors in the live tail.
 
 Reports the reference error of the live tail by distance to the end of the audio, and the hold-back
 that this suggests. Reads the records of a run; no model is loaded.
@@ -12,7 +12,7 @@ it last changed.
 
 OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `plots`).
 
-exit status: 0 measured; 2 something is missing
+exit status: 0 measured; 2 a file is missing
 """
 
 import argparse
@@ -75,7 +75,7 @@ def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
 def transcript_latency(
     records: Iterable[TalkStep], devset: DevSet, source: str, folder: Path
 ) -> dict[str, float | None]:
-    """Score the latency of the accessible words as if they were the output."""
+    """Score the latency of the accessible words as if they were emitted."""
     files = RunFiles(folder)
     files.clean()
     lines = transcript_log(records)
@@ -147,7 +147,7 @@ def table(report: dict[str, Any]) -> str:
         "",
         tabulate(rows, head, stralign="right", floatfmt=".1f"),
         "",
-        "too few words to suggest a hold-back"
+        "no hold-back suggested: too few words"
         if found is None
         else f"suggested hold-back: {found} ms (speech.hold_back_ms); words before it have a "
         f"stable error rate",

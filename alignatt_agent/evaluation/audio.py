@@ -1,6 +1,6 @@
 """Convert recordings to 16 kHz mono 16-bit WAV, which Simulstream chunks correctly.
 
-Whole files are converted: resampling chunk by chunk would distort every chunk border.
+Whole files are converted, because resampling chunk by chunk distorts chunk borders.
 """
 
 import json
@@ -14,7 +14,7 @@ from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
-    """Convert ``path`` into ``folder``, unless done before; return the WAV and a note."""
+    """Convert ``path`` into ``folder``, unless already done; return the WAV and a note."""
     folder.mkdir(parents=True, exist_ok=True)
     wav, record = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
     stat = path.stat()
@@ -43,12 +43,12 @@ def _decode(path: Path, wav: Path) -> str:
         soundfile.SoundFile(wav, "w", SAMPLE_RATE, 1, "PCM_16", format="WAV") as output,
     ):
         level = 32768.0
-        if recording.found.startswith("pcm_f"):  # field recorders go above full scale
+        if recording.found.startswith("pcm_f"):  # samples of field recorders may exceed full scale
             with Recording(path) as again:
                 level /= max([1.0, *(float(np.abs(piece).max(initial=0.0)) for piece in again)])
         for piece in recording:
             output.write(np.clip(np.rint(level * piece), -32768, 32767).astype(np.int16))
         frames = output.frames
     if frames == 0:
-        raise AudioError(f"{path} holds no audio")
+        raise AudioError(f"{path} has no audio")
     return recording.found

@@ -1,4 +1,4 @@
-"""Results on disk."""
+"""A cache of results on disk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 class ResultCache:
     """Results under the hash of everything that they depend on; each is written immediately.
 
-    Results are pickled: do not open a file from somebody else. Without a ``path`` they are lost
-    when the process ends.
+    Results are pickled: do not open untrusted files. Without a ``path`` they are lost when the
+    process ends.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -47,7 +47,7 @@ class ResultCache:
 
 
 def key_of(*parts: str | bytes | int) -> bytes:
-    """Hash the parts of a key; their order and borders count."""
+    """Hash the parts of a key; their order and boundaries matter."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()

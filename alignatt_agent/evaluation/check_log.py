@@ -1,8 +1,8 @@
 """Rules for logs, shared by scoring and submissions.
 
 The official scorer accepts any log: an appended rerun, a missing talk or an interrupted stream
-only lowers the score. A submission claims more: the unaltered log of one run, append-only, in
-whole chunks and whole units.
+only lowers the score. A submission must also be the unaltered log of one run, append-only, in whole
+chunks and units.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDIES, kind_of_pieces
 
 SHOWN = 3
-"""Number of lines that a message names."""
+"""Most line numbers in a message."""
 
 _RERUN = (
     "Simulstream appends to an existing log: delete it and run again (simulstream-eval starts a "
@@ -44,11 +44,11 @@ def check_log(
     chunk_ms: int | None = None,
     joined: Sequence[str] = (),
 ) -> list[Finding]:
-    """Apply every rule that needs no scorer; ``where`` names the log in messages.
+    """Check every rule that needs no scorer; ``where`` names the log in messages.
 
     ``talks`` are the seconds that must be processed of every recording, by stem: exactly with
     ``chunk_ms``, at least without it. ``chunk_ms`` is the audio per chunk of a submission, whose
-    further claims are checked; without it only faults that change scores are found. ``joined``
+    additional rules are checked; without it only faults that change scores are found. ``joined``
     are the kinds of pieces that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
@@ -70,9 +70,9 @@ def check_log(
 
 
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
-    """Refuse a log that would be scored wrongly; arguments are those of ``check_log``.
+    """Refuse a log that would be scored wrongly; for arguments see ``check_log``.
 
-    Returns warnings about talks without output, which are scored but hardly intended.
+    Returns warnings about talks without output, which are scored but probably unintended.
     """
     expected = {
         talk.name: max(span.offset_s for span in devset.segments if span.talk == talk.name)
@@ -107,7 +107,7 @@ def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
     twice = [name for name, count in counts.items() if count > 1]
     if len(log.loadings) > 1 and (claimed or twice):
         message = (
-            f"holds {len(log.loadings)} runs, which start at {_lines(log.loadings)}: the log of a "
+            f"has {len(log.loadings)} runs, which start at {_lines(log.loadings)}: the log of a "
             f"rerun was appended"
         )
         yield Finding("rerun-appended", where, message, _RERUN)
@@ -162,7 +162,7 @@ def _instance(instance: Mapping[str, list[float]], place: str, unit: str) -> Ite
 def _positions(
     talk: TalkLog, place: str, needed_s: float | None, chunk_ms: int | None
 ) -> Iterator[Finding]:
-    """Audio positions rise, chunk by chunk, to the end of the recording."""
+    """Check that audio positions increase in whole chunks to the end of the recording."""
     back = [(a, b) for a, b in pairwise(talk.chunks) if b.audio_s < a.audio_s - CLOCK_S]
     if back:
         before, after = back[0]
@@ -199,12 +199,12 @@ def _append_only(talk: TalkLog, where: str) -> Iterator[Finding]:
         count = sum(len(chunk.deleted) for chunk in deleting)
         lines = _lines([chunk.line for chunk in deleting])
         message = f"{count} tokens of {talk.name} were deleted ({lines})"
-        fix = "the bundle claims append-only output: emit only final units"
+        fix = "output must be append-only: emit only final units"
         yield Finding("append-only", f"{where}:{deleting[0].line}", message, fix)
 
 
 def _units(talk: TalkLog, where: str, unit: str, claimed: bool) -> Iterator[Finding]:
-    """Simulstream counts delays by the ASCII space, OmniSTEval units by any white space."""
+    """Check units: Simulstream splits at the ASCII space, OmniSTEval at any white space."""
     broken = [
         (chunk.line, token, problem)
         for chunk in talk.chunks
@@ -238,7 +238,7 @@ def _unit_problem(token: str, unit: str, claimed: bool) -> str | None:
         return f"is {len(token)} characters"
     spaces = [char for char in token if char.isspace() and (claimed or char != " ")]
     if spaces and (claimed or unit == "word"):
-        return "holds white space that scorers count differently"
+        return "contains white space that scorers count differently"
     return None
 
 

@@ -119,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_options(parser, "stream")
     text = "sets of engines; default: as many as fit on the cluster"
     add("--ray-workers", type=int, metavar="N", help=text)
-    text = "check everything and print the equivalent commands, load no model"
+    text = "check everything and print the equivalent commands without loading models"
     add("--dry-run", action="store_true", help=text)
     add("--version", action="version", version=f"%(prog)s {version('alignatt-agent')}")
     return parser
@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ConfigError("--fix-simuleval-ca has no meaning without --score-only")
     if arguments.score_only is not None:
         if len(arguments.target) != 1:
-            raise ConfigError("--score-only scores one log: name its one --target")
+            raise ConfigError("--score-only scores one log: name exactly one --target")
         run = plan_log(
             arguments.score_only,
             arguments.target[0],
@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.paced,
         )
     if arguments.dry_run:
-        print("everything is in place; no model was loaded")
+        print("all checks passed; no model was loaded")
         print_commands(runs)
         return 0
     return evaluate(

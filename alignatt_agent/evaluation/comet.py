@@ -1,4 +1,4 @@
-"""COMET and XCOMET, in an environment of their own.
+"""COMET and XCOMET, in a separate environment.
 
 ``unbabel-comet`` needs transformers below 5 and numpy below 2, with which the engines do not run:
 ``make setup-comet`` creates ``.venv-comet``, whose interpreter scores in a separate process.
@@ -26,7 +26,7 @@ MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-com
 
 WORKER = Path(__file__).with_name("comet_worker.py")
 NO_MODEL = 3
-"""Exit status of the worker if the model is not in the cache."""
+"""Exit status of the worker if the model is not cached."""
 
 
 class CometError(AlignAttError, RuntimeError):
@@ -34,7 +34,7 @@ class CometError(AlignAttError, RuntimeError):
 
 
 def check_python(python: Path) -> None:
-    """Refuse a missing interpreter."""
+    """Check that the interpreter exists."""
     if not python.is_file():
         raise CometError(
             f"{python} does not exist; `make setup-comet` creates .venv-comet; for another "

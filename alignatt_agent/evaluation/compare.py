@@ -110,7 +110,7 @@ def _quality(
 
 
 def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generator) -> Difference:
-    """Bootstrap a paired mean over segments; a segment may be undefined (NaN) in either run."""
+    """Bootstrap the paired difference of means; a segment may be NaN in either run."""
     picks = rng.integers(0, len(a), (samples, len(a)))
     drawn = np.array([np.nanmean(b[pick]) - np.nanmean(a[pick]) for pick in picks])
     difference = float(np.nanmean(b) - np.nanmean(a))
@@ -122,7 +122,7 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
 
 
 def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
-    """Return target and folders to compare: ``a`` and ``b``, or those of their common targets."""
+    """Return target and folders to compare: ``a`` and ``b``, or those of the targets they share."""
     if (a / "scores.json").is_file() and (b / "scores.json").is_file():
         return [(read_result(a).target, a, b)]
     names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]

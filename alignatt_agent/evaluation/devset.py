@@ -1,4 +1,4 @@
-"""A dev set on disk, checked before a model is loaded; `simulstream-eval --help` has its layout."""
+"""A dev set, checked before models are loaded; see `simulstream-eval --help` for its layout."""
 
 import hashlib
 import itertools
@@ -31,7 +31,7 @@ class DevSetError(AlignAttError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One reference segment of the recording ``wav``, as the segmentation names it."""
+    """One reference segment of the recording ``wav`` in the segmentation."""
 
     wav: str
     offset_s: float
@@ -44,7 +44,7 @@ class Span:
 
     @property
     def end_s(self) -> float:
-        """Where it ends."""
+        """End of the segment, in seconds."""
         return self.offset_s + self.duration_s
 
 
@@ -66,7 +66,7 @@ class DevSet:
     """A checked dev set, in the order of its segmentation.
 
     ``references`` are files by target code, ``transcript`` is that of the spoken language;
-    ``notes`` tell the user about corrections and oddities.
+    ``notes`` lists corrections and irregularities.
     """
 
     segmentation: Path
@@ -78,7 +78,7 @@ class DevSet:
 
     @property
     def seconds(self) -> float:
-        """Length of all talks together."""
+        """Total length of all talks."""
         return sum(talk.seconds for talk in self.talks)
 
     def digest(self, target: str) -> str:
@@ -105,7 +105,7 @@ def load_devset(
     source: str = "en",
     audio: bool = True,
 ) -> DevSet:
-    """Find and check the files of a dev set; all problems are in one ``DevSetError``.
+    """Find and check the files of a dev set; one ``DevSetError`` lists all problems.
 
     Files that Simulstream or the scorers misread are converted into the folder ``work``, or refused
     without it; re-scoring a log needs no ``audio``.
@@ -125,7 +125,7 @@ def load_devset(
     files = {normalize("NFC", x.name): x for folder in folders for x in folder.iterdir()}
     for name, group in itertools.groupby(spans, key=lambda span: span.wav):
         end_s = max(span.end_s for span in group)
-        suffix = Path(name).suffix[1:]  # 2022.acl-long.367 has none
+        suffix = Path(name).suffix[1:]  # the segmentation of 2022.acl-long.367 has none
         file = Path(name).name + ("" if suffix.isalnum() and not suffix.isdigit() else ".wav")
         talk = Talk(root / "wav" / file, end_s)
         try:
@@ -199,7 +199,7 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
 
 
 def _check_names(names: Sequence[str], talks: Sequence[Talk]) -> Iterator[str]:
-    """Scorers match recordings by the stem of their name."""
+    """Check the names of recordings, by whose stem scorers match them."""
     stems = [talk.name for talk in talks]
     for stem in sorted({stem for stem in stems if stems.count(stem) > 1}):
         alike = sorted({name for name, known in zip(names, stems, strict=True) if known == stem})
@@ -216,9 +216,9 @@ def _check_names(names: Sequence[str], talks: Sequence[Talk]) -> Iterator[str]:
 
 
 def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
-    """Find the recording that a segmentation calls ``name``, in any kind of file."""
+    """Find the recording ``name`` of a segmentation, in any file format."""
     base = Path(name).name
-    # A name without a suffix may hold dots, and macOS takes accents apart.
+    # A name without a suffix may contain dots, and macOS decomposes accents.
     names = [base, *(stem + suffix for stem in (base, Path(base).stem) for suffix in SUFFIXES)]
     for item in (normalize("NFC", name) for name in names):
         if item in files:
@@ -247,7 +247,7 @@ def wav_seconds(path: Path) -> float:
             f"expected {SAMPLE_RATE} Hz, 1 channel, 16 bit; {fix}"
         )
     if info.frames == 0:
-        raise DevSetError(f"{path} holds no audio")
+        raise DevSetError(f"{path} has no audio")
     return float(info.frames / info.samplerate)
 
 

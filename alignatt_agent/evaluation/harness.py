@@ -1,4 +1,4 @@
-"""One target language through the official harness, in this process."""
+"""Runs of one target language with the official harness, in this process."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from alignatt_agent.types import EngineError
 
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream a prepared run; errors that the harness swallowed are raised at the end."""
+    """Stream a prepared run; errors that the harness hid are raised at the end."""
     found = getattr(run.agent_class, "runtime", None)
-    runtime = found if isinstance(found, Runtime) else None  # another's agent has none
+    runtime = found if isinstance(found, Runtime) else None  # foreign agents have none
     files, failures = run.files, runtime.failures if runtime else []
     before, recorder = len(failures), None
     arguments = Namespace(
@@ -56,7 +56,7 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
 
 
 class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is untyped
-    """Takes audio when it would arrive in real time."""
+    """Passes audio on when it would arrive in real time."""
 
     def process_metadata(self, metadata: dict[str, Any]) -> None:
         super().process_metadata(metadata)
@@ -71,7 +71,7 @@ class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is 
 
 @contextmanager
 def _logged(watcher: _LogWatcher) -> Iterator[None]:
-    """Make the harness write its log, and watch it."""
+    """Let the harness write its log, and observe it."""
     # Without a level the logger inherits the root's; at WARNING the log stays empty.
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
@@ -87,10 +87,10 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 
 
 class _LogWatcher(logging.Filter):
-    """Reads the harness's log: names the talk to the recorder, moves a bar, writes the clock.
+    """Reads the harness's log to set the recorder's talk, update a bar and write the clock.
 
     A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
-    after a chunk's computation time was taken, so bars do not count as computation.
+    after a chunk's computation time was taken, so bars are not counted as computation.
     """
 
     def __init__(self, run: EvalRun, recorder: Recorder | None, progress: bool) -> None:
@@ -101,7 +101,7 @@ class _LogWatcher(logging.Filter):
         self.clock: TextIO | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Read one line, which passes unchanged."""
+        """Read one line, which is logged unchanged."""
         line = json.loads(record.getMessage())
         if "metadata" in line:
             self._begin(Path(line["metadata"]["wav_name"]).stem)
@@ -120,7 +120,7 @@ class _LogWatcher(logging.Filter):
             self._recorder.talk = talk
         self._talk, self._started = talk, time.monotonic()
         self._computed = 0.0
-        self._free = 0.0  # when the latest chunk would be done in real time, after earlier ones
+        self._free = 0.0  # when the latest chunk would be done in real time, after all earlier ones
         self._bar = tqdm(
             total=self._lengths.get(talk, 0.0),
             desc=f"{self._label} {talk}",

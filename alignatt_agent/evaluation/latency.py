@@ -1,6 +1,6 @@
 """Latency of segments and units, in real time too, and the regimes of the shared task.
 
-Latency by the clock includes the backlog, as a viewer experiences it: audio arrives in real time; a
+Latency by the clock includes the backlog that a viewer experiences: audio arrives in real time; a
 chunk is processed when it has arrived and all earlier chunks are done. Simulstream's
 computation-aware delay is the audio so far plus the computation of the same chunk, so it does not
 show that a system is slower than real time.
@@ -29,11 +29,11 @@ _SAME_S = 1e-6
 def read_instances(path: Path, unit: str, segments: int | None = None) -> list[Instance]:
     """Read OmniSTEval's ``instances.resegmented.jsonl``: segments with their aligned output.
 
-    A ``ValueError`` reports another number of ``segments`` than the dev set has.
+    A ``ValueError`` is raised if their number is not ``segments``.
     """
     lines = read_lines(path)
     if segments is not None and len(lines) != segments:
-        raise ValueError(f"{path} has {len(lines)} segments, the dev set {segments}")
+        raise ValueError(f"{path} has {len(lines)} segments, expected the dev set's {segments}")
     return [Instance.from_dict(json.loads(line), unit) for line in lines]
 
 
@@ -78,7 +78,7 @@ def emitted_units(spans: Sequence[Span], instances: Sequence[Instance]) -> list[
 
 
 def simulated_times(chunks: Sequence[LoggedChunk]) -> list[float]:
-    """Simulate when each chunk is done, in seconds after the start, from its computation time."""
+    """Simulate the completion time of each chunk, in seconds after the start."""
     done: list[float] = []
     free = 0.0
     for chunk in chunks:
@@ -88,7 +88,7 @@ def simulated_times(chunks: Sequence[LoggedChunk]) -> list[float]:
 
 
 def recorded_times(path: Path) -> dict[str, list[float]]:
-    """Read when each chunk of each talk was done from ``paced.jsonl`` of a run by the clock."""
+    """Read the completion time of each chunk of each talk from ``paced.jsonl`` of a paced run."""
     times: dict[str, list[float]] = {}
     for text in read_lines(path):
         line = json.loads(text)
@@ -142,7 +142,7 @@ def paced_latency(
 
 
 def _chunk_of(unit: EmittedUnit, chunks: Sequence[LoggedChunk]) -> int:
-    """Find the chunk that emitted a unit by its official delays."""
+    """Find the chunk that emitted a unit, by the unit's official delays."""
     first = bisect_left(chunks, unit.cu_s - _SAME_S, key=lambda chunk: chunk.audio_s)
     last = bisect_right(chunks, unit.cu_s + _SAME_S, key=lambda chunk: chunk.audio_s)
     if first == last:

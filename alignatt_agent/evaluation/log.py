@@ -1,4 +1,4 @@
-"""Read the logs of a run, ours or another system's, and collect every malformed line.
+"""Reader of logs, ours or another system's, which collects every malformed line.
 
 Simulstream's log is one line with the loading time, then per recording a line with its WAV file, a
 line for each chunk and one for the end of the stream::
@@ -87,7 +87,7 @@ class TalkLog:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was emitted, or everything was deleted again."""
+        """Whether nothing was emitted, or all of it was deleted."""
         if self.instance is not None:
             return not self.instance["prediction"].strip()
         kept = sum(len(chunk.tokens) - len(chunk.deleted) for chunk in self.chunks)
@@ -98,8 +98,8 @@ class TalkLog:
 class Log:
     """A log with its malformed lines, which ``check_log`` reports.
 
-    ``loadings`` are the lines that report the loading of models, one for each run. Elapsed times of
-    a ``cumulative`` JSONL log add up over a talk, as SimulEval's do.
+    ``loadings`` has the lines that report the loading of models, one per run. Elapsed times of a
+    ``cumulative`` JSONL log add up over a talk, as SimulEval's do.
     """
 
     path: Path
@@ -114,7 +114,7 @@ def parse_log(path: Path) -> Log:
     """Read a log of either format; malformed lines are collected, not raised."""
     log, opened = Log(path), dict[str, TalkLog]()
     try:
-        # As bytes, only a line feed ends a line: str knows separators that tokens may hold.
+        # As bytes, only a line feed ends a line; tokens may contain other separators of str.
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise LogError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,4 +1,4 @@
-r"""Run the cascade off-line on a dev set: the quality ceiling of its models.
+r"""Run the cascade off-line on a dev set to measure the quality ceiling of its models.
 
 Whole recordings are transcribed, in long pieces that end in pauses; then whole sentences are
 translated, without a gate. The output is scored on the same segments as a streamed one: the
@@ -81,7 +81,7 @@ def translate(
 def run(
     runs: Sequence[EvalRun], resolved: Resolved, engines: Engines, output: Path, longest_s: float
 ) -> dict[str, dict[str, Any]]:
-    """Run the cascade off-line on audio pieces of at most ``longest_s``, and write its scores."""
+    """Run the cascade off-line on pieces of at most ``longest_s``, and write the scores."""
     devset, source = runs[0].devset, runs[0].source
     output.mkdir(parents=True, exist_ok=True)
     transcripts: dict[str, str] = {}
@@ -160,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 rows[one.target]["comet"] = section
                 write_json(one.files.folder / OUTPUT, rows[one.target])
     except AlignAttError as error:
-        error.exit_status = 1  # something was started
+        error.exit_status = 1  # models were loaded
         raise
     print(table(rows))
     if choice.micro:

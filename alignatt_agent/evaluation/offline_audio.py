@@ -70,7 +70,7 @@ class Pieces:
             return self.frames, self.frames
         fitting = bisect_right(self._pauses, last, key=lambda pause: pause[1])
         if fitting and self._pauses[fitting - 1][0] > begin:
-            # The pause belongs to both: without silence after it, a full stop is not transcribed.
+            # Both pieces include the pause: without silence after it, no full stop is transcribed.
             pause, end = self._pauses[fitting - 1]
             return end, pause
         half = (begin + last + 1) // 2
@@ -82,7 +82,7 @@ class Pieces:
         return cut, cut
 
     def speaks(self, begin: int, end: int) -> bool:
-        """Whether anything between two frames is not silence."""
+        """Whether anything between two frames is audible."""
         return bool(self._loud[begin:end].any())
 
     def read(self, begin: int, end: int) -> FloatArray:
@@ -109,8 +109,8 @@ def transcribe(
 ) -> str:
     """Return the transcript of a recording.
 
-    A recognizer errs where its audio ends. If an aligner knows the language, the last sentence of
-    a piece is therefore transcribed again at the beginning of the next one.
+    Recognizers make errors at the end of their audio. If an aligner knows the language, the last
+    sentence of a piece is therefore transcribed again at the beginning of the next one.
     """
     recording = Pieces(wav, longest_s)
     found: list[str] = []
@@ -131,10 +131,10 @@ def transcribe(
 
 
 def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
-    """Return the transcript of a piece; if it does not end, that of its two parts."""
+    """Return the transcript of a piece; if it does not end, those of its two halves."""
     text = engines.asr.transcribe(audio, source, context).text
     if text is None and audio.size < SAMPLE_RATE:
-        LOGGER.warning("a part of the audio is skipped: its transcript does not end")
+        LOGGER.warning("a part of the audio is skipped, because its transcript does not end")
     elif text is None:
         cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
         parts = audio[:cut], audio[cut:]

@@ -1,4 +1,4 @@
-"""Plan an evaluation and check it before a model is loaded."""
+"""Plan an evaluation, and check it before models are loaded."""
 
 import hashlib
 import json
@@ -23,13 +23,13 @@ from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, 
 from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 DEVICES = "devices"
-"""Key in the signature of a run whose talks were jobs: the device of each talk."""
+"""Key for the device of each talk, in the signature of a run on a cluster."""
 
 ASKED = "asked"
-"""Key in such a signature if workers used other models: the models that this machine signed."""
+"""Key for the models of this machine, in such a signature if workers used other ones."""
 
 LATE_S = 2.0
-"""Computation after the end of a recording that needs no note."""
+"""Computation after the end of a recording that is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class EvalRun:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
+        """Name in messages."""
         return f"{self.name} {self.target}"
 
     @property
@@ -79,21 +79,21 @@ class EvalRun:
 
     @property
     def streamed(self) -> bool:
-        """Whether an earlier call with an equal signature streamed it to its end."""
+        """Whether an earlier call with the same signature streamed it completely."""
         return self.files.metrics.is_file() and self.signed(_read(self.files.finished))
 
     @property
     def scored(self) -> bool:
-        """Whether an earlier call with an equal signature scored it."""
+        """Whether an earlier call with the same signature scored it."""
         return self.signed(_read(self.files.scores).get("signature"))
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The signature of its stream, by this call or an earlier one."""
+        """The signature of its stream, from this call or an earlier one."""
         return _read(self.files.finished) or self.signature
 
     def signed(self, signature: Any) -> bool:
-        """Whether a signature is equal, on whichever devices its talks were streamed."""
+        """Whether a signature is the same, apart from the devices of its talks."""
         if not isinstance(signature, dict):
             return False
         free = dict.fromkeys([DEVICES, ASKED, *(["device"] if DEVICES in signature else [])])
@@ -116,7 +116,7 @@ def plan(
     names = [Path(config or "").stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"--config names {', '.join(twice)} twice; results would overwrite")
+        raise ConfigError(f"--config names {', '.join(twice)} twice; name each once")
     clock = "audio by the clock" if paced else "not paced"
     latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
     runs = []
@@ -152,7 +152,7 @@ def plan_log(
     source: str = "en",
     cumulative: bool = False,
 ) -> EvalRun:
-    """Copy a log, its configuration and the files of its run into a folder of its own.
+    """Copy a log, its configuration and the files of its run into a separate folder.
 
     No audio is needed. ``log_config`` has ``detokenizer_type`` of a Simulstream log; default is
     ``agent.yaml`` next to it, or whole words (single characters for Chinese). Elapsed times of a
@@ -196,7 +196,7 @@ def plan_log(
 
 
 def _late(log: Log, devset: DevSet) -> str | None:
-    """Return a note if elapsed times run beyond the recordings, as SimulEval's sums do."""
+    """Return a note if elapsed times exceed the recordings, as SimulEval's sums do."""
     ends = {talk.name: talk.seconds for talk in devset.talks}
     late = {
         talk.name: _last_s(talk.instance, "elapsed")
@@ -226,7 +226,7 @@ def _scorer_settings(config: Path, target: str, log: Log) -> str:
     if config.is_file():
         settings = yaml.safe_load(config.read_text(encoding="utf-8"))
         if not isinstance(settings, dict):
-            raise LogError(f"{config} holds no mapping of keys")
+            raise LogError(f"{config} is not a mapping of keys")
         if "detokenizer_type" not in settings:
             raise LogError(
                 f"{config} has no detokenizer_type (hf, canary or simuleval), so the units of the "

@@ -1,4 +1,4 @@
-"""Figures (matplotlib, extra ``plots``), drawn the same every time; plots of a report as SVG."""
+"""Reproducible figures (matplotlib, extra ``plots``), and plots of a report as SVG."""
 
 import io
 import re
@@ -29,7 +29,7 @@ _STYLE = {
     "legend.frameon": False,
     "savefig.dpi": 160,
     "svg.hashsalt": "alignatt",
-    "svg.fonttype": "none",  # text stays text: a browser finds its own fonts
+    "svg.fonttype": "none",  # keep text as text: a browser has its own fonts
 }
 
 
@@ -115,7 +115,7 @@ def quality_against_latency(results: Sequence[Result], ceilings: Sequence[Ceilin
 
 
 def stage_times(results: Sequence[Result]) -> str:
-    """Draw where the time of a chunk goes."""
+    """Draw the time of each stage of a chunk."""
     figure, axes = _figure(7, 1.0 + 0.35 * len(results))
     names = [_name(result, results) for result in results]
     left = [0.0] * len(results)
@@ -184,7 +184,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 def _svg(figure: Any) -> str:
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # glyphs that the font lacks; a browser has them
+        warnings.simplefilter("ignore")  # missing glyphs, which a browser has
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     # Several figures share a page, where the unused names of groups would clash.

@@ -1,4 +1,4 @@
-"""Report of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
+"""Reports of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
 import html
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.types.stopwatch import STAGES
 
 RTF_LIMIT = 0.9
-"""Real-time factor that leaves no time for slower chunks."""
+"""Real-time factor above which there is no time for slower chunks."""
 
 SHOWN_S = 30.0
 """Seconds of the talk whose timeline is drawn."""
@@ -72,7 +72,7 @@ def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> 
 def remarks(results: Sequence[Result]) -> list[str]:
     """List missing figures with the reason, and runs that are too slow for a live stream.
 
-    LongYAAL does not show slow runs: even its computation-aware form ignores a backlog.
+    LongYAAL does not reveal slow runs: even its computation-aware form ignores the backlog.
     """
     return [f"{run.config} {run.target}: {text}" for run in results for text in _remarks(run)]
 

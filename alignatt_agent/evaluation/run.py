@@ -1,4 +1,4 @@
-"""From planned runs to scores, further measures, and reports."""
+"""Execution of planned runs: streaming, scores, further measures, and reports."""
 
 import json
 import sys
@@ -64,11 +64,11 @@ def evaluate(
     ceilings = read_ceilings(offline, [run.signature for run in runs]) if offline else []
     waiting = [run for run in runs if run.log is None and not (resume and run.streamed)]
     for run in runs:
-        if run in waiting:  # all at first: no score of an earlier run may outlive a failure
+        if run in waiting:  # first, so that no old score remains after a failure
             prepare(run, keep_talks=resume and cluster is not None)
         elif run.log is None:
             state = "scored" if run.scored else "streamed"
-            print(f"{run.label}: {state} before, with an equal signature")
+            print(f"{run.label}: {state} before, with the same signature")
     if cluster is not None and waiting:
         complete = stream_on_cluster(waiting, cluster, paced)
     else:
@@ -98,7 +98,7 @@ def print_commands(runs: Sequence[EvalRun]) -> None:
 def score_all(
     runs: Sequence[EvalRun], jobs: int = 1, only_official: bool = False
 ) -> list[tuple[EvalRun, Result]]:
-    """Score ``jobs`` runs at a time, each in processes of its own; failures are printed."""
+    """Score ``jobs`` runs at a time, each in separate processes; failures are printed."""
     found: list[tuple[EvalRun, Result]] = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         results = [pool.submit(score_run, run, only_official) for run in runs]

@@ -11,8 +11,8 @@ class RunFiles:
 
     ``config`` is also OmniSTEval's configuration; ``records`` is written by our own agents only,
     ``clock`` by paced runs; ``finished`` is the signature, written after the last talk; ``table``,
-    ``report`` and ``instances`` are OmniSTEval's; ``parts`` are talks that were streamed as jobs,
-    until all are there.
+    ``report`` and ``instances`` are OmniSTEval's; ``parts`` has talks that were streamed as jobs,
+    until all are done.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -58,7 +58,7 @@ class Scores:
 class Result:
     """One scored target of one configuration.
 
-    ``measured`` holds further sections of ``scores.json``, ``signature`` the scores' dependencies.
+    ``measured`` has more sections of ``scores.json``, ``signature`` the scores' dependencies.
     """
 
     config: str
@@ -105,7 +105,7 @@ class Ceiling:
 def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[Ceiling]:
     """Read the output of ``alignatt offline`` for the targets of some runs.
 
-    A missing target, and other models or another dev set than those of ``signatures``, are errors.
+    A missing target is an error, and so are models or a dev set other than those of ``signatures``.
     """
     found: dict[str, Ceiling] = {}
     for signature in signatures:
@@ -168,7 +168,7 @@ def omnisteval_arguments(
 
 
 def check_scorer(targets: Sequence[str]) -> None:
-    """Refuse to start a run if a program that the scorer calls is missing."""
+    """Check that the programs that the scorer calls are installed."""
     if shutil.which("perl") is None and any(language(target).spaced for target in targets):
         raise ScoringError(
             "OmniSTEval tokenizes with the Moses scripts, which need `perl` in the PATH; install it"
@@ -197,7 +197,7 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
 def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     """Run OmniSTEval and return its scores as it printed them, by its own names.
 
-    Errors that it only logs, printing 0, are errors here.
+    Errors that OmniSTEval only logs while it prints 0 are raised.
     """
     table = folder / "scores.tsv"
     table.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Bootstrap intervals.
+"""Bootstrap intervals of scores.
 
-Compared systems share their resamples, so intervals of differences are paired.
+The seed is fixed: systems with equally many items get the same resamples.
 """
 
 import math
@@ -21,7 +21,7 @@ _SEED = 20260
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its interval at ``LEVEL`` %."""
+    """A figure with its ``LEVEL`` % interval."""
 
     value: float
     low: float

@@ -1,4 +1,4 @@
-"""Runs through the official harness: inputs, engines that are loaded once, and logs."""
+"""Streaming of runs with the official harness: inputs, shared engines, and logs."""
 
 import contextlib
 import logging
@@ -65,7 +65,7 @@ def announce(runs: Sequence[EvalRun]) -> None:
 
 
 def report_failure(run: EvalRun, error: BaseException) -> None:
-    """Print why a run is incomplete."""
+    """Print the reason for an incomplete run."""
     print(
         f"simulstream-eval: {run.label}: {type(error).__name__}: {error}\n"
         f"  details: {run.files.log}",

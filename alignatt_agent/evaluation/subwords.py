@@ -1,9 +1,9 @@
-"""Logs whose units are pieces of words: their kind, and how to join them.
+"""Logs whose units are subwords: their kind, and how to join them.
 
 An evaluation YAML tells Simulstream how to join the units: ``detokenizer_type: simuleval``
 concatenates them (``latency_unit: word`` with spaces, ``char`` without, ``spm`` as SentencePiece
 does), ``hf`` uses a tokenizer, ``canary`` a NeMo model. Pieces that are joined as words score near
-zero without any message.
+zero without any error.
 """
 
 import importlib.util

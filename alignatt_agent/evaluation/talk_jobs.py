@@ -1,4 +1,4 @@
-"""Runs as jobs on a cluster, one job per talk; their logs are joined in the order of the talks."""
+"""Runs on a cluster, with one job per talk; logs are joined in the order of the talks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
 
 
 def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
-    """Stream a run of one talk, given with its WAV file; engines stay for the next one."""
+    """Stream a run of one talk, given with its WAV file; engines are kept for the next one."""
     (talk,) = run.devset.talks
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / talk.wav.name
@@ -69,7 +69,7 @@ def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResu
             if (path := getattr(here.files, name)).is_file()
         }
     config, models = run.choice and run.choice.config, {}
-    if config:  # as they fit on the GPU that is here
+    if config:  # as they fit on this worker's GPU
         models = run.agent_class.runtime.resolve(config).identities()
     return TalkResult(talk.name, device(), logs, models)
 
@@ -121,11 +121,11 @@ def stream_talks(
 
 
 def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
-    """Return the talks that an interrupted call with an equal signature streamed."""
+    """Return the talks that an interrupted call with the same signature streamed."""
     found = {}
     if run.files.parts.is_file():
         for text in run.files.parts.read_bytes().split(b"\n"):
-            with contextlib.suppress(ValueError):  # it was interrupted while writing
+            with contextlib.suppress(ValueError):  # the call was interrupted while writing
                 line = json.loads(text)
                 if run.signed(line.pop("signature")):
                     found[line["talk"]] = TalkResult(**line)
@@ -159,14 +159,14 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _renumbered(metrics: str, number: int, talk: Talk) -> str:
-    """Return the log of a talk as that of the talk at a place of a list."""
+    """Return the log of a talk, renumbered for its place in the list of talks."""
     lines = []
     for text in metrics.removesuffix("\n").split("\n"):
         line = json.loads(text)
         if "id" in line:
             line["id"] = number
         elif number:
-            continue  # the time of loading the models, which is written once
+            continue  # the loading time of the models is written only once
         if "metadata" in line:
             line["metadata"]["wav_name"] = str(talk.wav)
         lines.append(json.dumps(line) + "\n")

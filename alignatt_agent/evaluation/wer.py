@@ -25,7 +25,7 @@ BEFORE_S, AFTER_S = 1.0, 0.5
 """Reference around an utterance, in seconds: word times and segment borders have errors."""
 
 PLATEAU_S = 1.0
-"""Words that ended longer ago have stable error rates."""
+"""Words that ended this long ago have stable error rates."""
 
 Counts = npt.NDArray[np.int64]
 Rates = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ _BAND = (5, 95)
 def plain_words(text: str, spaced: bool = True) -> list[str]:
     """Return the words, or characters, of ``text`` without punctuation and case."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")  # noqa: RUF001
-    folded = folded.replace("\u0e4d\u0e32", "\u0e33")  # NFKC takes one Thai vowel for two
+    folded = folded.replace("\u0e4d\u0e32", "\u0e33")  # NFKC splits a Thai vowel into two
     kinds = ((char, unicodedata.category(char)) for char in folded)
     # Marks are vowels in Hindi, Thai and Arabic.
     parts = (c if kind[0] in "LMN" or c == "'" else " " for c, kind in kinds if kind != "Cf")
@@ -81,7 +81,7 @@ def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str)
         if any(plain_words(text, spaced) for _, _, text in segments)
     }
     if not references:
-        raise DevSetError(f"{devset.transcript} holds no word")
+        raise DevSetError(f"{devset.transcript} has no words")
     counts = {
         talk: segment_errors(segments, transcripts.get(talk, ""), spaced)
         for talk, segments in references.items()
@@ -134,7 +134,7 @@ def segment_errors(
 
 @dataclass(frozen=True, slots=True)
 class TailErrors:
-    """Shown words and wrong ones, ``[talks, bins]``, by distance to the end of the audio.
+    """Counts of shown and wrong words, ``[talks, bins]``, by distance to the end of the audio.
 
     ``edges_s`` are the borders of the bins, one more than bins.
     """
@@ -192,7 +192,7 @@ def tail_errors(
         if not record.heard.live.words:
             continue
         if record.talk not in references:
-            raise DevSetError(f"{record.talk} was streamed, but the dev set does not have it")
+            raise DevSetError(f"{record.talk} was streamed, but is not in the dev set")
         row = talks.index(record.talk)
         shown = [(plain_words(word.text, spaced), word.end) for word in record.heard.live.words]
         begin, end = record.heard.live.words[0].start - BEFORE_S, record.audio_s + AFTER_S
@@ -212,12 +212,12 @@ def tail_errors(
 
 
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
-    """Return which words of ``hypothesis`` are right.
+    """Return which words of ``hypothesis`` are correct.
 
-    They are aligned with the fewest edits to any part of ``reference``; the rest costs nothing.
+    They are aligned with the fewest edits to any part of ``reference``; the rest is free.
     """
     n, m = len(hypothesis), len(reference)
-    edit = 2 * n + 1  # among equally few edits, the most right words
+    edit = 2 * n + 1  # among equally few edits, the most correct words
     cost = [[0] * (m + 1)]
 
     def paired(i: int, j: int) -> int:

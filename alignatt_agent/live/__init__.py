@@ -1,1 +1,1 @@
-"""From a recording, a stream or a microphone to text and subtitles."""
+"""Translation of a recording, a stream or a microphone to text and subtitles."""

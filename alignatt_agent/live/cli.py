@@ -10,7 +10,7 @@ Examples:
   without real models, on a talk that the embedded models know:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --format srt
 
-  the microphone, as captions that grow with the translation; Enter stops:
+  the microphone, as roll-up captions; Enter stops:
     alignatt translate mic --target it --format vtt --times said --output captions
 
   the audio of any program, as raw samples; and a stream from the network:
@@ -68,10 +68,10 @@ from alignatt_agent.types.audio import AudioError
 T = TypeVar("T")
 
 REAL, LAPTOP, WORLD = "default-low", "laptop-low", "micro-low"
-"""Default configurations: of real models, of real models without a card, of the embedded ones."""
+"""Default configurations: real models on a GPU, real models without one, embedded models."""
 
 ATTEMPTS = 3
-"""Successive failures after which the stream is given up."""
+"""Successive failures after which the stream ends."""
 
 LONG_S = 30.0
 """Audio without a word after which a warning is printed."""
@@ -81,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
-    text = "recording of any kind, address that FFmpeg opens, mic, or - for standard input"
+    text = "recording, address that FFmpeg can open, mic, or - for standard input"
     add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
     captions = "target languages; the spoken language yields captions of the speech itself"
     shared_options(
@@ -92,7 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
         target={"required": True, "help": captions},
         output={"metavar": "STEM", "help": "write to STEM.CODE.FORMAT instead of the terminal"},
     )
-    add("--format", choices=FORMATS, default="txt", help="default %(default)s, see below")
+    add("--format", choices=FORMATS, default="txt", help="see below; default %(default)s")
     text = (
         "clock of subtitles: when the words were spoken, or when the translation was emitted; "
         "default %(default)s"
@@ -100,7 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--times", choices=("spoken", "said"), default="spoken", help=text)
     text = "names and terms of the talk: a file, or the terms themselves"
     add("--context", metavar="FILE|TERMS", help=text)
-    text = "the input is raw 16-bit mono samples of this rate, in Hz"
+    text = "read raw 16-bit mono samples at this rate, in Hz"
     add("--raw", type=int, metavar="RATE", help=text)
     add("--paced", action="store_true", help="deliver a recording in real time")
     add("--overwrite", action="store_true", help="replace files that exist")
@@ -167,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
-    """Refuse outputs that cannot be written, or that exist."""
+    """Refuse outputs that exist or cannot be written."""
     if not os.access(stem.parent, os.W_OK):
         raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
     for path in paths:
@@ -182,7 +182,7 @@ _ENDS = signal.SIGTERM, signal.SIGHUP
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """End like Ctrl-C, once: files are written."""
+    """End as with Ctrl-C, once: files are written."""
     for one in _ENDS:
         signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -195,7 +195,7 @@ def choose(
     targets: Sequence[Language],
     source: str,
 ) -> Resolved:
-    """Choose the named models, or real ones, or the embedded ones if they know the input.
+    """Choose the named models, else real ones, else the embedded ones if they know the input.
 
     Raises:
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
@@ -260,7 +260,7 @@ class LiveTranslation:
             for chunk in chunks:
                 failed = 0 if self._call(partial(self.stream.step, chunk)) else failed + 1
                 if failed == ATTEMPTS:
-                    self._fail(f"given up after {ATTEMPTS} errors in a row")
+                    self._fail(f"stopped after {ATTEMPTS} errors in a row")
                     return
             if chunk is None:
                 self._fail("the input has no audio")
@@ -271,16 +271,16 @@ class LiveTranslation:
                 break
         if self._audio_s >= LONG_S and not (self._said or self.status):
             text = "check the input, --source and --raw"
-            print(f"warning: no word in {self._audio_s:.0f} s of audio; {text}", file=sys.stderr)
+            print(f"warning: no words in {self._audio_s:.0f} s of audio; {text}", file=sys.stderr)
 
     def close(self) -> None:
-        """Write the rest."""
+        """Write the remaining output."""
         for code, output in self.outputs.items():
             if line := self._write(code, output.close):
                 print(line, file=sys.stderr)
 
     def _call(self, call: Callable[[], StreamStep]) -> bool:
-        """Make a step; return whether every language succeeded."""
+        """Do one step; return whether every language succeeded."""
         try:
             step = call()
         except EngineError as error:
@@ -308,7 +308,7 @@ class LiveTranslation:
             return None
 
     def _fail(self, message: str) -> None:
-        """Report an error, once."""
+        """Report each error once."""
         self.status = EngineError.exit_status
         if message not in self._told:
             self._told.add(message)

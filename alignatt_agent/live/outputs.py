@@ -16,9 +16,9 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
-"""Interval of writing, and the largest loss of a killed process."""
+"""Interval of writing, and the most output that a killed process loses."""
 OPEN = 64
-"""Cues that later units may still change: the choice of borders looks no further."""
+"""Number of last cues that later units may still change."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 WRITERS: Mapping[str, Callable[[Iterable[Cue], int], str]] = {
     "srt": subtitles.srt,
@@ -53,14 +53,14 @@ def build_output(
 
 
 class _Written:
-    """Output that is written immediately: to a file, or to the terminal, which stays open."""
+    """Output that is written immediately, to a file or to the terminal."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._stream = path.open("w", encoding="utf-8") if path is not None else sys.stdout
 
     def close(self) -> str:
-        """Close the file; returns its name."""
+        """Close the file and return its name."""
         if self._path is None:
             return ""
         self._stream.close()
@@ -68,7 +68,7 @@ class _Written:
 
 
 class Text(_Written):
-    """Running text, a sentence on each line; lines with a label are written whole."""
+    """Running text, one sentence per line; lines with a label are written when complete."""
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)
@@ -97,7 +97,7 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        line, self._line = self._line, ""  # if the write fails, the stream buffers it
+        line, self._line = self._line, ""  # a failed write keeps the stream's buffer
         print(line, end="", file=self._stream, flush=True)
 
 
@@ -140,7 +140,7 @@ class Subtitles:
         self._written = time.monotonic()
 
     def say(self, units: Sequence[Said]) -> None:
-        """Take the next units."""
+        """Add the next units."""
         self._units += units
         self._said += len(units)
         self._guessed += sum(unit.spoken.interpolated for unit in units)
@@ -153,7 +153,7 @@ class Subtitles:
         cues, form = self._update(), self._form
         pace = form.speed if form.spaced else form.speed / 2
         fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
-        fast = fast if self._cut is subtitles.spoken_cues else ""  # captions that roll up stay
+        fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines stay longer
         more = f"; times of {self._guessed} of {self._said} units are interpolated"
         more = (more if self._guessed else "") + (f"; {self._note}" if self._note else "")
         return f"{self._path}: {len(cues)} cues{fast}{more}"
@@ -184,4 +184,4 @@ class Subtitles:
 
 
 Output = Text | JsonLines | Subtitles
-"""``say`` takes units of one language; ``close`` writes the rest, and may return a message."""
+"""``say`` adds units of one language; ``close`` writes the rest and may return a message."""

@@ -1,6 +1,6 @@
-"""Where sentences begin in text that is appended unit by unit.
+"""Sentence starts in text that is appended unit by unit.
 
-The next unit decides, e.g. after ``3.``; no sentence begins inside a word.
+The next unit can decide, e.g. after ``3.``; no sentence begins inside a word.
 """
 
 from alignatt_agent.speech.sentences import ends_after

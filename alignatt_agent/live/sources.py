@@ -1,4 +1,4 @@
-"""Sources of audio, and their chunks."""
+"""Audio sources, and their chunks."""
 
 import contextlib
 import queue
@@ -22,7 +22,7 @@ from alignatt_agent.types.audio import AudioError, Recording
 MICROPHONE, STDIN = "mic", "-"
 
 AHEAD = 1 << 14
-"""Pieces that are read ahead: minutes, including those that arrive while models load."""
+"""Number of pieces that are read ahead: minutes of audio, so none is lost while models load."""
 NOTE_S, STALL_S = 10.0, 60.0
 """Seconds without data after which a note is printed, and after which an address has ended."""
 
@@ -43,10 +43,10 @@ def name_of(source: str) -> str:
 
 
 class Source:
-    """A path, an address, ``"mic"`` or ``"-"``, read in a thread: a stall can be interrupted.
+    """A path, an address, ``"mic"`` or ``"-"``, read in a thread: stalls can be interrupted.
 
-    Paths and web addresses are opened immediately and only once, so that engines do not start for
-    a wrong one; others may wait for their sender. ``rate`` is that of raw samples, in Hz.
+    Paths and web addresses are opened immediately and only once, so that engines do not start for a
+    wrong one; other sources may wait for their sender. ``rate`` is that of raw samples, in Hz.
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
@@ -80,11 +80,11 @@ class Source:
             yield piece
 
     def waits(self) -> bool:
-        """Whether more audio is already available."""
+        """Return whether more audio is available."""
         return not self._box.empty()
 
     def _open(self) -> None:
-        """Begin to read."""
+        """Start to read."""
         given: tuple[Any, ...] = self._source, self._source, self._rate
         if self._source == MICROPHONE:
             given = self._end.enter_context(_microphone()), "the microphone", SAMPLE_RATE
@@ -105,7 +105,7 @@ class Source:
             print(note, file=sys.stderr)
 
     def _read(self, *given: Any) -> None:
-        """Read in a thread of its own."""
+        """Read in a separate thread."""
         try:
             with Recording(*given) as recording:
                 self._box.put(recording)
@@ -138,8 +138,8 @@ def chunks(
 ) -> Iterator[FloatArray]:
     """Yield chunks of exactly ``size`` samples; the last, also before an error, may be shorter.
 
-    With ``waits``, which tells whether more audio waits, a chunk holds all waiting audio, at least
-    ``size`` samples: a slow machine gets longer chunks.
+    ``waits`` returns whether more audio is available; a chunk then has all of it, at least ``size``
+    samples: a slow machine gets longer chunks.
     """
     kept = np.zeros(0, np.float32)
     broken: AudioError | None = None
@@ -151,7 +151,7 @@ def chunks(
                 yield kept[:end]
                 kept = kept[end:]
     except AudioError as error:
-        broken = error  # after the audio before it
+        broken = error  # raised after the audio before it
     if kept.size:
         yield kept
     if broken is not None:
@@ -159,7 +159,7 @@ def chunks(
 
 
 def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
-    """Yield each chunk when its last sample would have come from a microphone."""
+    """Yield each chunk at the time when a microphone would have recorded its last sample."""
     begin, samples = time.monotonic(), 0
     for chunk in chunks:
         samples += chunk.size
@@ -171,7 +171,7 @@ def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
 def _microphone() -> Iterator[IO[bytes]]:
     """Record the microphone until Enter is pressed."""
     command = _recorder()
-    # In its own session, so that the terminal's interrupt reaches only this process.
+    # In its own session, so that Ctrl-C reaches only this process.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
     assert recorder.stdout is not None
     stop = "press Enter to stop" if sys.stdin.isatty() else "end it with the recorder"

@@ -26,21 +26,21 @@ GAP_S = 1 / 12
 PAUSE_S = 1.5
 """A longer silence separates two cues."""
 SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
-"""A cue begins 0.5 s before to 2 s after its first word, if that gives time to read."""
+"""A cue begins 0.5 s before to 2 s after its first word, to gain reading time."""
 FASTEST = 25 / 17
-"""Highest multiple of the reading speed, unless no shift can prevent a faster cue."""
+"""Highest multiple of the reading speed, exceeded only if no shift can prevent it."""
 NEAR = 8
-"""Units that are searched for the start of the next cue: word order differs between languages."""
+"""Units searched for the start of the next cue, as word order differs between languages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A unit of the output.
+    """An emitted unit.
 
     Attributes:
         text: to append, with the space before it.
         spoken: time of the words that it translates.
-        at: when it was emitted, in seconds; never before earlier units.
+        at: when it was emitted, in seconds; never decreases.
     """
 
     text: str
@@ -84,8 +84,8 @@ def width(text: str) -> int:
 def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
     """Cut the ``units`` of a recording into cues at the times of the speech, after cue ``before``.
 
-    A cue begins when the first of its source words was spoken, in any order of its units, plus one
-    of ``SHIFTS_S``; only the shortest time of the previous cue may delay it further.
+    A cue begins when the first of its source words was spoken, whatever the order of units, plus
+    one of ``SHIFTS_S``; only the minimum duration of the previous cue may delay it further.
     """
     groups = _groups(list(_atoms(units, form)), form, before)
     starts = _starts(groups, form, before)
@@ -119,7 +119,7 @@ def said_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) ->
 
 
 def too_fast(cues: Iterable[Cue], form: Layout) -> int:
-    """Count the cues that are above the reading speed."""
+    """Count the cues above the reading speed."""
     return sum(
         sum(map(width, cue.lines)) > form.speed * (cue.end - cue.start) + 1e-6 for cue in cues
     )
@@ -154,7 +154,7 @@ def _columns(char: str) -> int:
 
 
 def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[Said]:
-    """Yield parts that lines do not break, as text to append: one unit or several.
+    """Yield unbreakable parts of lines, as text to append: one unit or several.
 
     If ``live``, a unit does not wait for later ones.
     """
@@ -176,14 +176,14 @@ def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[
 
 
 def _sticks(left: str, right: str, spaced: bool) -> bool:
-    """Whether two neighbours stay on one line."""
+    """Whether two neighboring units must be on one line."""
     if right[0] in (" ", "\u3000") or is_punctuation(right):
         return is_punctuation(right)
     return spaced or right[0].isspace() or not part(left, right)  # a no-break space
 
 
 def _cut(unit: Said, columns: int) -> Iterator[Said]:
-    """Yield a unit in pieces that fit on a line."""
+    """Split a unit into pieces that fit on a line."""
     piece = ""
     for cluster in regex.findall(r"\X", unit.text):
         if width(piece + cluster) > columns:
@@ -194,7 +194,7 @@ def _cut(unit: Said, columns: int) -> Iterator[Said]:
 
 
 def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> list[Sequence[Said]]:
-    """Split units into cues at the smallest total cost."""
+    """Split units into cues with the smallest total cost."""
     texts = [unit.text for unit in atoms]
     befores = map("".join, pairwise(["", *texts]))
     pairs = zip(befores, texts[1:], strict=False)
@@ -211,7 +211,7 @@ def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> l
             missing_s = columns / form.speed - max(0.0, coming - start)
             cost = best[begin][0] + 1 + cut + 2 * max(0.0, missing_s)
             if inner := sum(ends[begin : end - 1]):
-                cost += 2 * inner if closed else 30  # no sentence begins in the cue before
+                cost += 2 * inner if closed else 30  # no sentence begins inside the previous cue
             elif not (closed and ends[begin - 1]):
                 cost += 2 * max(0.0, 1 - columns / form.columns)  # a fragment
             options.append((cost, begin))
@@ -264,7 +264,7 @@ def _starts(
 
 
 def _haste(given_s: float, needed_s: float) -> float:
-    """Return the cost of a cue for its time: 1 above the reading speed, then far more."""
+    """Return the cost of a cue's speed: 1 above the reading speed, far more above ``FASTEST``."""
     shown_s = given_s - GAP_S + 1e-6
     if shown_s < SHORTEST_S:
         return inf
@@ -272,7 +272,7 @@ def _haste(given_s: float, needed_s: float) -> float:
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
-    """Return one line, or two of similar width that break after a clause."""
+    """Return one line, or two of similar width that break after a clause if possible."""
     texts = [unit.text for unit in group]
     whole = "".join(texts).strip()
     if width(whole) <= form.columns:

@@ -1,7 +1,7 @@
 """Propose names and terms for speech.context from a paper, slides or notes of the talk.
 
-It counts words with capitals inside sentences, without a model. The list goes to the terminal;
-check it before use.
+It counts capitalized words inside sentences, without a model. The list goes to the terminal; check
+it before use.
 
 Examples:
     alignatt terms paper.pdf
@@ -34,9 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt terms", **page(__doc__))
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE", help="a .pdf, or text in UTF-8, or a .tsv")
+    add("file", type=Path, metavar="FILE", help=".pdf, UTF-8 text, or .tsv")
     add("--least", type=int, default=2, metavar="N", help="occurrences; default %(default)s")
-    add("--most", type=int, default=100, metavar="N", help="lines; default %(default)s")
+    add("--most", type=int, default=100, metavar="N", help="longest list; default %(default)s")
     return parser
 
 
@@ -78,7 +78,7 @@ def _pdf(path: Path) -> str:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
     except ImportError:
-        raise ConfigError("a PDF is read by pypdf: pip install 'alignatt_agent[pdf]'") from None
+        raise ConfigError("reading a PDF needs pypdf: pip install 'alignatt_agent[pdf]'") from None
     try:
         return "\n".join(sheet.extract_text() for sheet in PdfReader(path).pages)
     except (OSError, PyPdfError) as error:

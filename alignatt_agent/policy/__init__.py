@@ -1,4 +1,4 @@
-"""Acceptance policies: pure decisions over a draft. A policy is one file and one entry here."""
+"""Acceptance policies: pure decisions on a draft. A policy is a class in a file, listed here."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Union
@@ -30,7 +30,7 @@ REASONS = {
     **Policy.reasons,
     **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
 }
-"""Texts for people of every reason, see ``Policy``."""
+"""Text for viewers of every reason, see ``Policy``."""
 
 
 def _named(raw: Any) -> Any:
@@ -50,7 +50,7 @@ _ADAPTER: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
 
 
 def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
-    """Return ``policy`` with other values of some keys, or the policy that they name.
+    """Return ``policy`` with some keys changed, or the policy that they name.
 
     Raises:
         pydantic.ValidationError: the keys are not those of the policy.
@@ -60,7 +60,7 @@ def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
 
 
 def kept_keys(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what a policy called ``name`` takes over from the keys of a policy."""
+    """Return the keys that a policy called ``name`` takes over from another policy."""
     if _named(raw)["name"] == name:
         return dict(raw)
     return {key: value for key, value in raw.items() if key in Policy.model_fields}

@@ -21,7 +21,7 @@ from alignatt_agent.types import (
 
 
 class AlignAtt(Policy):
-    """Accepts the longest draft prefix whose attention stays on the accessible source.
+    """Accepts the longest draft prefix whose attention is on the accessible source.
 
     The defaults are the paper's setting.
 
@@ -64,7 +64,7 @@ class AlignAtt(Policy):
     @classmethod
     def _odd(cls, value: int) -> int:
         if value % 2 == 0:
-            raise ValueError("a median needs an odd width")
+            raise ValueError("expected an odd width, because the filter is a median")
         return value
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
@@ -87,11 +87,11 @@ class AlignAtt(Policy):
         )
 
     def edge(self, frontier: int) -> int:
-        """Return from where on Eq. 5 rejects a peak."""
+        """Return the first source position at which Eq. 5 rejects a peak."""
         return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
-        """Return the gate that asks for no agreement."""
+        """Return the gate without the agreement of drafts."""
         return self.model_copy(update={"drafts": 1})
 
     def scan(self, frontier: int) -> RowScan:
@@ -131,7 +131,7 @@ class Scan:
 
 def _rows_of(draft: Draft) -> AttentionRows:
     if draft.rows is None:
-        raise ValueError("AlignAtt needs attention rows: draft with a readout")
+        raise ValueError("the draft has no attention rows: request it with a readout")
     if len(draft.rows.source) != len(draft.token_ids):
         raise ValueError(
             f"expected one attention row per drafted token, got {len(draft.rows.source)} rows "

@@ -1,4 +1,4 @@
-"""What a policy is: strict settings, and a decision over a draft that depends on nothing else."""
+"""The interface of policies: strict settings, and a decision on a draft without other state."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Reads = Literal["tokens", "rows", "probabilities"]
 Texts = Mapping[str, tuple[str, ...]]
 
 RowScan = Callable[[FloatArray], str | None]
-"""Says of the rows of a draft, ``[heads, source]``, one by one, why their token is rejected."""
+"""Gets the rows of a draft one by one, ``[heads, source]``; returns why a token is rejected."""
 
 
 class Policy(BaseModel, ABC):
     """Decides how many leading tokens of a draft may be emitted.
 
     A policy is its own configuration: the keys under ``policy`` are the fields of the class whose
-    ``name`` stands there. The table in docs/models.md is made of the docstring, and ``lab.curves``
-    compares the ``examples`` of the fields where its grid has no block for the policy.
+    ``name`` stands there. The table in docs/models.md is generated from the docstring.
+    ``lab.curves`` compares the ``examples`` of the fields if its grid has no block for the policy.
 
     Attributes:
         name: a literal that no other policy has; the key in ``POLICIES``.
@@ -57,7 +57,7 @@ class Policy(BaseModel, ABC):
         Args:
             draft: the drafted tokens, with the rows or probabilities that the policy reads.
             frontier: number of leading source tokens that belong to accessible words.
-            context: units of the draft, earlier drafts, and how much was heard and written.
+            context: units of the draft, earlier drafts, and counts of words and units.
 
         Raises:
             ValueError: rows or probabilities are missing.
@@ -68,9 +68,9 @@ class Policy(BaseModel, ABC):
         return frontier
 
     def scan(self, frontier: int) -> RowScan | None:
-        """Start the scan that an engine may run while it drafts; ``None`` where rows do not tell.
+        """Start the scan that an engine may run while it drafts; ``None`` if rows do not decide.
 
-        A draft may end at the first token that it rejects: there ``decide`` is ``closed``.
+        A draft may end at the first rejected token; the decision is then ``closed``.
         """
         return None
 
@@ -79,5 +79,5 @@ class Policy(BaseModel, ABC):
         return None if self.scan(frontier) is None else Gate(self.model_dump(), frontier)
 
     def alone(self) -> Policy:
-        """Return the policy that judges one draft by itself, for diagnostics."""
+        """Return the policy that judges a single draft without earlier ones, for diagnostics."""
         return self

@@ -1,4 +1,4 @@
-"""Local agreement: what successive drafts have in common is stable."""
+"""Local agreement: the common prefix of successive drafts is stable."""
 
 from itertools import takewhile
 from typing import ClassVar, Literal
@@ -14,7 +14,7 @@ DISAGREEMENT: Texts = {
 
 
 def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
-    """Return how many tokens the last ``drafts`` drafts begin with, the current one included."""
+    """Return the length of the common prefix of the last ``drafts`` drafts, including this one."""
     earlier = context.earlier[: drafts - 1]
     if len(earlier) < drafts - 1:
         return 0
@@ -25,11 +25,10 @@ def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
 class LocalAgreement(Policy):
     """Accepts the common prefix of successive drafts (Liu et al., Interspeech 2020).
 
-    Only drafts of different sources count: a source that did not change is drafted the same way
-    again, which shows nothing.
+    Only drafts of different sources count: an unchanged source gives the same draft again.
 
     Attributes:
-        drafts: drafts that have to agree, the current one included.
+        drafts: drafts that must agree, including the current one.
     """
 
     reasons: ClassVar[Texts] = DISAGREEMENT
@@ -37,7 +36,7 @@ class LocalAgreement(Policy):
     drafts: int = Field(default=2, ge=2)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept what earlier drafts agree with; ``frontier`` is not used."""
+        """Accept the tokens that earlier drafts agree on; ``frontier`` is not used."""
         accepted = agreed(draft, context, self.drafts)
         whole = accepted == len(draft.token_ids)
         return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)

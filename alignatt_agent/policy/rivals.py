@@ -1,4 +1,4 @@
-"""Rules that the gate is compared with; a policy in its simplest form."""
+"""Policies that the gate is compared with, each in its simplest form."""
 
 import math
 from typing import ClassVar, Literal
@@ -25,7 +25,7 @@ class Confidence(Policy):
     tau_prob: float = Field(default=0.5, ge=0, le=1)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Stop before the first less probable token of ``draft``; ``frontier`` is not used."""
+        """Stop before the first token below ``tau_prob``; ``frontier`` is not used."""
         if len(draft.probabilities) != len(draft.token_ids):
             raise ValueError(
                 f"expected the probability of every drafted token, got {len(draft.probabilities)} "
@@ -38,7 +38,7 @@ class Confidence(Policy):
 
 
 class HoldN(Policy):
-    """Accepts a draft without its last units, which change most (Liu et al., Interspeech 2020).
+    """Accepts all but the last units of a draft, which change most (Liu et al., Interspeech 2020).
 
     Attributes:
         n: stability units to hold back.

@@ -12,7 +12,7 @@ from alignatt_agent.types import FloatArray
 Rows = npt.NDArray[np.float64]
 
 MIN_DEVIATION = 1e-6
-"""Floor of the standard deviation in the z-score: one earlier row has none."""
+"""Floor of the standard deviation in the z-score: a single row has none."""
 
 
 def head_mean(source: FloatArray | Rows) -> Rows:
@@ -23,11 +23,11 @@ def head_mean(source: FloatArray | Rows) -> Rows:
 class PrefixMoments:
     """Normalizes rows one by one with the moments of all rows so far (Welford's update).
 
-    A row is counted in first, then shifted by the mean and divided by the population standard
-    deviation, per (head, source token); the deviation is floored at ``MIN_DEVIATION``. So the
-    first row is all zero, and a row never depends on what was drafted after it: a scan that stops
-    early decides the same. The paper leaves open whether a row counts for itself; only this
-    reading gives the peaks that were recorded with a real Gemma-4.
+    A row is first added to the moments, then shifted by the mean and divided by the population
+    standard deviation, per (head, source token); the deviation is at least ``MIN_DEVIATION``. The
+    first row is therefore all zero, and a row never depends on later tokens: a scan that stops
+    early makes the same decision. The paper does not say whether a row is included in its own
+    moments; only including it reproduces the peaks recorded with a real Gemma-4.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class PrefixMoments:
 def median_filter(rows: Rows, width: int) -> Rows:
     """Median along the source axis, the last one; ``width`` is odd and 1 changes nothing.
 
-    Edges are replicated (``a a | a b c``), whatever the length of the row. So a lone peak on the
-    last source token keeps a majority that the same peak would not have one token earlier.
+    Edges are replicated (``a a | a b c``) for rows of any length. A lone peak on the last source
+    token therefore survives the filter; one token earlier it would not.
     """
     if width == 1:
         return rows

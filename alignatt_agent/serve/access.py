@@ -27,20 +27,20 @@ MOST_WAITING = 32
 """WebSockets that may be open in addition to speakers, e.g. before a first message."""
 
 MOST_GUESSES, STRONG = 20, 16
-"""Wrong tokens of an address in a minute; then only its tokens of so many characters count."""
+"""Wrong tokens per address and minute; after that, only long enough tokens are accepted from it."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
-"""Close codes of WebSockets: not allowed, message too long, internal, try later, server stops."""
+"""WebSocket close codes: not allowed, message too long, internal error, try later, server stops."""
 
 _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
 
 class RefusedError(AlignAttError):
-    """A request that is refused: a word for programs, a message, and two statuses.
+    """A refused request: a code for programs, a message, and two statuses.
 
-    ``close`` is that of a WebSocket; the one of HTTP follows from it. Clients get no paths.
+    ``close`` is the WebSocket status; the HTTP status follows from it. Clients get no paths.
     """
 
     def __init__(
@@ -53,34 +53,34 @@ class RefusedError(AlignAttError):
 
 
 def public(text: str) -> str:
-    """Return a message without the folders of this machine, and not too long."""
+    """Return a message without folders of this machine, truncated if long."""
     return re.sub(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])", "", text)[:1500]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Who may connect, and how many."""
+    """Tokens, allowed origins, and limits of connections."""
 
-    token: str | None = None  # of speakers, or several, one a line: each leaves a place to others
-    viewer_token: str | None = None  # secret that is enough for viewers
+    token: str | None = None  # of speakers, or one per line; each token leaves a place to others
+    viewer_token: str | None = None  # secret for viewers only
     origins: Collection[str] = ()  # of pages on other hosts, e.g. https://talks.example.org
-    embed: Collection[str] = ()  # of pages that may show captions, in a frame or by their scripts
+    embed: Collection[str] = ()  # of pages that may show captions, in a frame or by scripts
     hosts: Collection[str] = ()  # names of the server that clients may use; empty for any
     address: str | None = None  # of the pages for viewers, e.g. http://192.168.1.20:8080
     max_speakers: int = 2
     max_viewers: int = 200
-    idle_s: float = 60.0  # without a message; then a speaker is disconnected
-    keep_s: float = 600.0  # for which the text of an empty room is kept
-    publish: Collection[str] = ()  # where captions go, see ``publish.destination``
-    silent_s: float = 10.0  # for a first message; a speaker silent for so long gives way
+    idle_s: float = 60.0  # without a message, after which a speaker is disconnected
+    keep_s: float = 600.0  # during which the text of an empty room is kept
+    publish: Collection[str] = ()  # destinations of captions, see ``publish.destination``
+    silent_s: float = 10.0  # for a first message; silent speakers may be replaced after it
     # Wrong tokens of the last minute by address, as hashes.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
-    journal: Path | None = None  # folder of the ``Journal``; else no text is written to a disk
+    journal: Path | None = None  # folder of the ``Journal``; default: no text is written to disk
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
-        """Return a link to captions, with the token of viewers alone.
+        """Return a link to captions, with the viewers' token only.
 
-        ``path``: of the pages for a browser, if a proxy has them below one.
+        ``path`` is the prefix of the pages for a browser, if a proxy adds one.
         """
         token = {"token": self.viewer_token} if self.viewer_token else {}
         base = (self.address or base).rstrip("/")
@@ -88,11 +88,11 @@ class Limits:
         return f"{base}{below}/captions?{urlencode(query | token)}"
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> str:
-        """Return the token of a connection; refuse it without one, or from another host's page."""
+        """Return the token of a connection; refuse one without, or from another host's page."""
         host = connection.headers.get("host", "")
         names = {*self.hosts, *(_host(origin) for origin in self.origins)}
         if self.hosts and _host(f"//{host}") not in names:
-            # DNS rebinding: a foreign page whose host name now points to this machine.
+            # DNS rebinding: the host name of a foreign page now points to this machine.
             raise RefusedError(
                 "host", f"this server is not known as {host!r}: add --origin https://{host}"
             )
@@ -102,7 +102,7 @@ class Limits:
             option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
             raise RefusedError("origin", f"a page of {origin[:80]} may not connect: add {option}")
         given, client = _shown(connection), connection.client
-        address = ":".join(client.host.split(":")[:4]) if client else ""  # of IPv6 the network
+        address = ":".join(client.host.split(":")[:4]) if client else ""  # for IPv6, the network
         wrong = self.guesses.get(address, set())
         wait = len(wrong) >= MOST_GUESSES
         accepted = [*(self.token or "").splitlines(), viewing and self.viewer_token]

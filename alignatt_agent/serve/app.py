@@ -53,14 +53,14 @@ HEADERS = {
     "permissions-policy": "microphone=(self)",
     "cache-control": "no-cache",
 }
-"""No referrer (an address may hold a token), no scripts of an earlier version."""
+"""No referrer (an address may contain a token), no cached scripts of an earlier version."""
 
 
 def _policy(embed: Collection[str], style: str = "") -> str:
-    """Return the policy of a page: no requests to other servers, frames only in its own pages.
+    """Return the content security policy of a page: no other servers, frames only in its own pages.
 
-    ``embed``: origins that may frame it; ``style``: of the overlay, into which OBS puts its user's
-    CSS as a style element.
+    ``embed``: origins that may frame it; ``style``: for the overlay, into which OBS inserts the
+    user's CSS as a style element.
     """
     framing = " ".join(["'self'", *embed])
     return (
@@ -76,7 +76,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        AppStatus.enable_automatic_graceful_drain = False  # viewers get the end first
+        AppStatus.enable_automatic_graceful_drain = False  # viewers receive the end first
         watching = asyncio.create_task(service.watch())
         posting = [asyncio.create_task(publish(service.viewer, item)) for item in limits.publish]
         try:
@@ -179,12 +179,12 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
 
 def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRoute]:
-    """Return the routes of all wires; their connections count together."""
+    """Return the routes of all wires, with a common count of connections."""
     opened: set[Connection] = set()
 
     def route(path: str, wire: ModuleType) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
-            await socket.accept()  # a browser gets a reason only from an open connection
+            await socket.accept()  # a browser gets the reason only over an open connection
             connection = Connection(socket, service)
             try:
                 connection.token = service.limits.check(socket)
@@ -208,8 +208,8 @@ def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRou
 
 
 def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> None:
-    """Count a connection; if there are too many, the one that is silent longest is closed."""
-    others = len((limits.token or "").splitlines()) - 1  # each of them is left a place
+    """Count a connection; if there are too many, the one silent for longest is closed."""
+    others = len((limits.token or "").splitlines()) - 1  # each of them reserves a place
     own = [one for one in opened if others > 0 and one.token == connection.token]
     full = len(opened) >= limits.max_speakers + MOST_WAITING
     crowd = own if len(own) >= max(1, limits.max_speakers - others) else opened if full else ()
@@ -219,7 +219,7 @@ def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> N
 
 
 def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
-    """Close the connection that is silent longest, that of a speaker only after a while."""
+    """Close the connection that is silent for longest, that of a speaker only after a while."""
     now = time.monotonic()
     found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:
@@ -230,13 +230,13 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
 
 
 def _refusal(service: Service, error: Exception) -> RefusedError:
-    """Count a refusal; an error of ours is logged in one line, and clients are told its kind."""
+    """Count a refusal; an internal error is logged in one line, and clients get only its type."""
     if isinstance(error, EngineError):
         error = gone(error)
     if not isinstance(error, RefusedError):
         kind, place = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
         LOGGER.error("%s in %s:%s: %.200r", kind, place.filename, place.lineno, str(error))
-        error = RefusedError("internal", f"the server failed ({kind}): its log says where", BROKEN)
+        error = RefusedError("internal", f"the server failed ({kind}): see its log", BROKEN)
     service.metrics.refusals.labels(error.code).inc()
     return error
 

@@ -72,29 +72,27 @@ def build_parser() -> argparse.ArgumentParser:
     text = "secrets of speakers (?token=..., or Authorization: Bearer ...), one a line; "
     text += "default ALIGNATT_TOKEN, which ps does not show"
     add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
-    text = "secret that is enough for viewers, in links for them; default ALIGNATT_VIEWER_TOKEN, "
+    text = "secret for viewers only, used in links for them; default ALIGNATT_VIEWER_TOKEN, "
     text += "or one computed from --token"
     viewers = os.environ.get("ALIGNATT_VIEWER_TOKEN")
     add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
-    text = (
-        "address of this server behind a proxy, for links; more: pages whose speakers may connect"
-    )
+    text = "server address behind a proxy, for links; others: pages whose speakers may connect"
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
-    text = "streams at a time, with --ray on each replica; default %(default)s"
+    text = "concurrent streams, with --ray per replica; default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
-    text = "disconnect a speaker that sends nothing for so long; default %(default)g"
+    text = "disconnect a speaker that sends nothing for this long; default %(default)g"
     add("--idle", type=float, default=60.0, metavar="SECONDS", help=text)
-    text = "keep the text of an empty room for so long; default %(default)g"
+    text = "keep the text of an empty room for this long; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
-    text = "keep text, no audio, in this folder: talks and links outlive a restart"
+    text = "keep text, but no audio, in this folder: talks and links survive a restart"
     add("--journal", type=Path, metavar="DIR", help=text)
     connection.add_options(parser, "serve")
-    text = "replicas of the engines: number, or minimum and maximum; needs --ray; default 1"
+    text = "replicas of the engines: number, or minimum and maximum; with --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
 
@@ -196,7 +194,7 @@ def read_replicas(arguments: Namespace) -> tuple[int, int]:
     if arguments.ray is None:
         raise ConfigError("--replicas has no meaning without --ray")
     if len(given) > 2 or not 1 <= given[0] <= given[-1]:
-        raise ConfigError(f"--replicas has to be N, or the minimum and the maximum, got {given}")
+        raise ConfigError(f"--replicas must be N, or a minimum and a maximum, got {given}")
     return given[0], given[-1]
 
 
@@ -205,7 +203,7 @@ def read_limits(arguments: Namespace) -> Limits:
     here, local = (arguments.host, arguments.port), is_loopback(arguments.host)
     if not local and not arguments.token:
         raise ConfigError(
-            f"--host {arguments.host} lets others in: give them a secret with ALIGNATT_TOKEN or "
+            f"--host {arguments.host} accepts other machines: set a secret with ALIGNATT_TOKEN or "
             "--token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
         )
     if arguments.viewer_token and not arguments.token:
@@ -213,15 +211,15 @@ def read_limits(arguments: Namespace) -> Limits:
     for option in ("origin", "embed"):
         for item in getattr(arguments, option):
             if not _ADDRESS.fullmatch(item):
-                expected = f"--{option} has to be like https://talks.example.org"
+                expected = f"--{option} must be an address such as https://talks.example.org"
                 raise ConfigError(f"{expected}, got {item!r}")
     for name in ("max_speakers", "max_viewers", "idle", "keep"):
         if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")
-            raise ConfigError(f"--{option} has to be more than 0, got {getattr(arguments, name)}")
+            raise ConfigError(f"--{option} must be greater than 0, got {getattr(arguments, name)}")
     if not 0 <= arguments.port < 2**16:
-        raise ConfigError(f"--port has to be 0 to 65535, got {arguments.port}")
-    if arguments.token and not arguments.viewer_token:  # slow, so that nobody can go back
+        raise ConfigError(f"--port must be between 0 and 65535, got {arguments.port}")
+    if arguments.token and not arguments.viewer_token:  # slow against guessing
         key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)
         arguments.viewer_token = key.hex()
     return Limits(

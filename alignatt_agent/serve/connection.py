@@ -16,7 +16,7 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
-"""A client that reads nothing for so long counts as disconnected."""
+"""A client that reads nothing for this long counts as disconnected."""
 
 REASON = 120
 """Longest reason of a closed WebSocket, in bytes of UTF-8 (RFC 6455 allows 123)."""
@@ -29,9 +29,9 @@ class Connection:
         self._socket, self._service = socket, service
         self.path, self.query = socket.url.path, socket.query_params
         self.sent = 0  # messages so far
-        self.token, self.speaking = "", False  # that it has shown; has it the place of a speaker?
+        self.token, self.speaking = "", False  # presented; is it a speaker's?
         self._gone = False
-        self.since = math.inf  # when the wait for a message began, if it goes on, and its limit
+        self.since = math.inf  # begin of the current wait for a message, if any, and its limit
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
@@ -43,11 +43,11 @@ class Connection:
         """
         begin = self.since = time.monotonic()
         try:
-            # Not wait_for: until Python 3.12 it may swallow a cancellation.
+            # Not wait_for: before Python 3.12 it may lose a cancellation.
             async with self.wait:
                 message = await self._socket.receive()
         except TimeoutError:
-            text = f"nothing was sent for {round(time.monotonic() - begin, 1):g} s"
+            text = f"no message for {round(time.monotonic() - begin, 1):g} s"
             raise RefusedError("idle", text, POLICY if self.since == begin else LATER) from None
         finally:
             self.since = math.inf
@@ -59,12 +59,12 @@ class Connection:
         if data is None:
             data = message.get("text") or ""
         if len(data) > largest:
-            expected = f"a message has to be at most {largest} bytes"
+            expected = f"a message must be at most {largest} bytes"
             raise RefusedError("message-size", f"{expected}, got {len(data)}", TOO_BIG)
         return data if isinstance(data, bytes) else _json(data)
 
     async def send(self, message: Message | dict[str, Any]) -> None:
-        """Send a message, ours or of another protocol, unless the client is gone."""
+        """Send a message, ours or of another protocol, unless the client is disconnected."""
         if self._gone:
             return
         self.sent += 1
@@ -87,7 +87,7 @@ class Connection:
         self._gone = True
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
-        """Run a speaker's stream until they stop, which ends ``listening``, or it fails.
+        """Run a speaker's stream until it fails or the speaker stops, which ends ``listening``.
 
         The audio so far is translated in any case, for the viewers and a speaker who is connected.
 
@@ -105,7 +105,7 @@ class Connection:
             stopped = closing.done() and not feeding.done()
             if not running.done():
                 if stopped:
-                    feeding.cancel()  # more audio would keep the stream open
+                    feeding.cancel()  # the stream would wait for more audio
                 stream.end()
                 await asyncio.wait({running})
             running.result()
@@ -121,14 +121,14 @@ class Connection:
 
 def _json(text: str) -> dict[str, Any]:
     if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
-        raise RefusedError("message-size", "a long message may hold audio and no more", TOO_BIG)
+        raise RefusedError("message-size", "a long message may contain only audio", TOO_BIG)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise RefusedError("json", f"a text message has to be a JSON object, got {text[:40]!r}")
-    if "\\u" in text:  # audio in base64 has no escapes
+        raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")
+    if "\\u" in text:  # base64 audio has no escapes
         try:
             json.dumps(data, ensure_ascii=False).encode()
         except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Show the embedded models at work: a talk becomes captions in three languages, without a card.
+"""Demonstrate the embedded models: captions of a talk in three languages, without a GPU.
 
 Examples:
   serve the pages, play a talk of the package in real time, open its captions; Ctrl-C stops:
@@ -9,7 +9,7 @@ Examples:
 The models know only a small generated language. They show that the installation works, and are no
 evidence about real models.
 
-exit status: 0 done; 1 failed on the way; 2 nothing was started
+exit status: 0 done; 1 failed while running; 2 nothing was started
 """
 
 import argparse
@@ -33,8 +33,8 @@ CHUNK = 1600
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt demo", **page(__doc__))
-    parser.add_argument("--once", action="store_true", help="one talk to the terminal, then exit")
-    parser.add_argument("--port", type=int, default=8080, help="of the pages; default %(default)s")
+    parser.add_argument("--once", action="store_true", help="print one talk, then exit")
+    parser.add_argument("--port", type=int, default=8080, help="default %(default)s")
     return parser
 
 
@@ -52,15 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         threading.Thread(target=_play, args=(address, talks), daemon=True).start()
         captions = f"{address}captions?room=demo&target=de"
         print(f"{captions} shows two talks", flush=True)
-        if {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():  # else a browser in the terminal
+        if {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():  # otherwise a terminal browser
             webbrowser.open(captions)
 
-    os.environ.pop("ALIGNATT_TOKEN", None)  # on this machine only, for everybody on it
+    os.environ.pop("ALIGNATT_TOKEN", None)  # only for this machine, without a token
     return serve(["--config", CONFIG, "--port", str(given.port)], begin)
 
 
 def _play(address: str, talks: Sequence[str]) -> None:
-    """Speak talks into a room of the server, in real time, until the server stops."""
+    """Send talks to a room of the server, in real time, until the server stops."""
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
@@ -76,4 +76,4 @@ def _play(address: str, talks: Sequence[str]) -> None:
                 for chunk in sources.paced(sources.chunks(pcm, CHUNK)):
                     socket.send((chunk * 32767).astype("<i2").tobytes())
                 socket.send(json.dumps({"type": "stop"}))
-                list(socket)  # all messages, to the end
+                list(socket)  # all messages up to the end

@@ -1,4 +1,4 @@
-"""The engines that all speakers share: started, watched, restarted."""
+"""The engines that all speakers share: start, supervision, restart."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ LONGEST_PAUSE_S = 60.0
 
 
 Failed = Callable[[EngineError], None]
-"""Called when one stream alone cannot go on."""
+"""Called when a single stream cannot continue."""
 
 
 class EnginePool(ABC):
-    """The engines behind a service, in this process or on replicas.
+    """The engines of a service, in this process or on replicas.
 
     Attributes:
         resolved: the configuration.
@@ -61,7 +61,7 @@ class EnginePool(ABC):
         """Restart dead engines in the background."""
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; returns whether their streams go on."""
+        """Wait until dead engines work again; returns whether their streams continue."""
         return False
 
     def describe(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class EnginePool(ABC):
 
 
 class _Latest:
-    """An engine by its role, the one that runs now: streams keep their state in a restart."""
+    """The currently running engine of a role: streams keep their state during a restart."""
 
     def __init__(self, shared: SharedEngines, role: str) -> None:
         self._shared, self._role = shared, role
@@ -94,7 +94,7 @@ class SharedEngines(EnginePool):
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        """Start the engines, or those that died, and check the head sets; takes up to minutes."""
+        """Start missing or dead engines and check the head sets, which may take minutes."""
         self.state = "starting"
         self._runtime.check(self.resolved)
         self._engines = self._runtime.load(self.resolved)
@@ -128,7 +128,7 @@ class SharedEngines(EnginePool):
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""
         if self.state == "ok" and not self.alive():
-            LOGGER.error("an engine died; the engines are restarted")
+            LOGGER.error("an engine died; restarting the engines")
             self.state, self._engines = "starting", None
             self._restarting = asyncio.create_task(self._restart())
 

@@ -1,4 +1,4 @@
-"""An append-only journal of talks, one file each, so that they outlive the server; no audio.
+"""An append-only journal of talks, one file each, so that they survive a restart; no audio.
 
 The first line of a file names the room and its key; the others are events as viewers get them, and
 states to resume from (``Tail``). The file is removed when the server forgets the talk. A thread
@@ -21,22 +21,22 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Journal:
-    """The files of a folder that only this server uses; ``None``: nothing is written."""
+    """The journal's folder, which only this server uses; ``None``: nothing is written."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder and folder.absolute()
         self._broken: set[str] = set()
-        self._writer = ThreadPoolExecutor(1, "journal")  # one: lines keep their order
+        self._writer = ThreadPoolExecutor(1, "journal")  # one thread keeps the order of lines
         if folder is not None:
             try:
                 folder.mkdir(0o700, parents=True, exist_ok=True)
                 TemporaryFile(dir=folder).close()
             except OSError as error:
-                problem = f"{error.strerror}: expected a folder that can be written"
+                problem = f"{error.strerror}: expected a writable folder"
                 raise ConfigError(f"--journal {folder}: {problem}") from None
 
     def append(self, talk: str, *lines: str) -> Future[None] | None:
-        """Begin to append lines; a process that is killed leaves all of them, or none."""
+        """Begin to append lines; a killed process leaves all of them or none."""
         if self.folder is None:
             return None
         data = "".join(f"{line}\n" for line in lines).encode()
@@ -65,7 +65,7 @@ class Journal:
                     key, *rest = lines
                     yield path.stem, Key(**key), list(map(LINE.validate_python, rest))
             except ValueError as error:
-                LOGGER.error("%s is left out: %s", path, " ".join(str(error).split()))
+                LOGGER.error("%s is skipped: %s", path, " ".join(str(error).split()))
 
     def _write(self, talk: str, path: Path, data: bytes) -> None:
         if talk in self._broken:
@@ -75,4 +75,4 @@ class Journal:
                 file.write(data)
         except OSError as error:
             self._broken.add(talk)
-            LOGGER.error("the journal of a talk ends here, the talk goes on: %s", error)
+            LOGGER.error("the journal of a talk ends here, the talk continues: %s", error)

@@ -1,4 +1,4 @@
-"""Our own messages, a class for each ``type``, for wires, rooms, the journal and the pages.
+"""Messages of our protocol, a class per ``type``, for wires, rooms, the journal and the pages.
 
 Times are seconds from the start of the talk.
 """
@@ -21,7 +21,7 @@ PROTOCOL = 2
 
 T = TypeVar("T")
 Maybe = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
-"""A key that is left out without a value."""
+"""A key that is omitted if it has no value."""
 
 
 class Timed(NamedTuple):
@@ -42,7 +42,7 @@ class Unit(NamedTuple):
 
 
 HeardWord = tuple[str, float, float, Literal["settled", "stable", "new"]]
-"""A word as ``Timed``; it may still change, unless it is settled. Stable ones were heard twice."""
+"""A word as ``Timed``, which may change unless settled; stable ones are in two hypotheses."""
 
 Token = tuple[str, int | None, float | None]
 """Text of a drafted token, the source word at its attention peak, and its accessible mass."""
@@ -53,27 +53,27 @@ class Message(Strict):
 
 
 class Start(Strict):
-    """What a speaker asks for: our message ``start``, and what the other wires make of theirs."""
+    """The request of a speaker: our message ``start``, into which other wires convert theirs."""
 
     type: Literal["start"] = "start"
-    targets: tuple[str, ...] = Field(max_length=16)  # the spoken one gives captions of the speech
+    targets: tuple[str, ...] = Field(max_length=16)  # the spoken one yields captions
     source: str | None = None  # the spoken language, code or name; default: the configured one
     sample_rate: int | float = SAMPLE_RATE  # of the audio, in Hz
     detail: Literal["text", "words", "why"] = "text"  # see ``LEFT_OUT``
     room: str | None = None  # default: an unguessable one
     session: str | None = None  # of a talk to resume
-    new: bool = False  # begin a new talk in the room of that one
-    # Time of that talk from which on the client has its audio, and sends it again.
+    new: bool = False  # begin a new talk in the same room
+    # Time of that talk from which the client still has its audio and sends it again.
     kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None  # ``id`` of the last message of that talk that the client has
-    live: bool = True  # take waiting audio in longer steps
+    since: str | None = None  # ``id`` of the last message of that talk that the client received
+    live: bool = True  # process waiting audio in longer steps
     # Names and terms of the talk; default: the configured ones.
     context: str | None = Field(default=None, max_length=20_000)
     title: str = Field(default="", max_length=200)  # of the talk, for viewers
 
 
 class Event(Message):
-    """A message that viewers get, too; ``id`` is that of its room."""
+    """A message that viewers get, too; ``id`` is unique in its room."""
 
     id: Maybe[str] = None
 
@@ -93,7 +93,7 @@ class TargetLanguage(Strict):
 
 
 class Ready(Event):
-    """A talk begins or goes on at ``audio_s``; ``session`` is for its speaker alone."""
+    """A talk begins or continues at ``audio_s``; ``session`` is only for its speaker."""
 
     type: Literal["ready"] = "ready"
     protocol: int = PROTOCOL
@@ -111,7 +111,7 @@ class Ready(Event):
 
 
 class Said(Event):
-    """New text of a target, which never changes, after ``audio_s`` of the talk."""
+    """New text of a target, which never changes, after ``audio_s`` seconds of the talk."""
 
     type: Literal["said"] = "said"
     target: str
@@ -120,7 +120,7 @@ class Said(Event):
 
 
 class Gap(Event):
-    """Speech between two times that was lost."""
+    """Lost speech between two times."""
 
     type: Literal["gap"] = "gap"
     start: float
@@ -128,7 +128,7 @@ class Gap(Event):
 
 
 class Error(Event):
-    """A talk that ends, or if it is not ``final`` waits for its engines or its speaker."""
+    """The end of a talk or, if not ``final``, a wait for its engines or its speaker."""
 
     type: Literal["error"] = "error"
     code: str
@@ -144,7 +144,7 @@ class End(Event):
 
 
 class StepError(Message):
-    """A step, or its ``target``, that failed and is tried again with the next audio."""
+    """A step, or its ``target``, that failed and is repeated with the next audio."""
 
     type: Literal["error"] = "error"
     code: Literal["step"] = "step"
@@ -164,7 +164,7 @@ class Heard(Message):
 
 
 class Draft(Message):
-    """A draft, of which so many tokens are ``said`` and ``accepted``, and why the others wait."""
+    """A draft, its numbers of ``said`` and ``accepted`` tokens, and why the others wait."""
 
     type: Literal["draft"] = "draft"
     target: str
@@ -176,7 +176,7 @@ class Draft(Message):
 
 
 class Status(Message):
-    """The last message of a step: how far the server is, and how fast."""
+    """The last message of a step: position and speed of the server."""
 
     type: Literal["status"] = "status"
     audio_s: float
@@ -187,7 +187,7 @@ class Status(Message):
 
 
 class Tail(Message):
-    """What was heard and not yet translated to the end of a sentence: where a talk is resumed."""
+    """The recognized part of an unfinished sentence, from which a talk is resumed."""
 
     type: Literal["tail"] = "tail"
     audio_s: float
@@ -197,12 +197,12 @@ class Tail(Message):
 
     @classmethod
     def at(cls, audio_s: float) -> "Tail":
-        """Return the state of a talk of which everything was translated."""
+        """Return the state of a talk that is translated completely."""
         return cls(audio_s=audio_s, start_s=audio_s, closed_s=audio_s, said={})
 
 
 class Key(Strict):
-    """The first line of a journal: the room of the talk, and the key with which it is resumed."""
+    """The first line of a journal: the talk's room, and the key that resumes it."""
 
     room: str
     session: str
@@ -211,36 +211,36 @@ class Key(Strict):
 LINE: TypeAdapter[Message] = TypeAdapter(
     Annotated[Ready | Said | Gap | Error | End | Tail, Field(discriminator="type")]
 )
-"""What a room and a journal keep."""
+"""Messages that a room and a journal keep."""
 
 LEFT_OUT: dict[str, tuple[type[Message], ...]] = {
     "text": (Heard, Draft),
     "words": (Draft,),
     "why": (),
 }
-"""What a client of each detail does not get."""
+"""Messages that a client of each detail level does not get."""
 
 ENGINE_FAILED = Error(
     code="engine",
-    message="an engine failed and is started again; what is said meanwhile is kept",
+    message="an engine failed and is being restarted; speech is kept meanwhile",
     final=False,
 )
 SPEAKER_LOST = Error(
     code="speaker",
-    message="the speaker's connection was lost; the talk goes on when it is back",
+    message="the speaker's connection was lost; the talk continues when it is restored",
     final=False,
 )
 
 
 def refusal(error: RefusedError) -> Error:
-    """Return the message of a stream that cannot go on."""
+    """Return the message of a stream that cannot continue."""
     return Error(code=error.code, message=str(error), final=True)
 
 
 def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Message]:
     """Return the messages of a step; ``offset_s`` is the length of the talk before this stream.
 
-    ``said`` is what was said of the open sentence by target, and is updated.
+    ``said`` has the emitted text of the open sentence by target, and is updated.
     """
     found: list[Message] = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():

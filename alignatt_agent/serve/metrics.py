@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from alignatt_agent.serve.messages import Status
 
 RECENT = 1000
-"""Steps that lag and real-time factor are computed from: some minutes of a busy server."""
+"""Number of recent steps for lag and real-time factor: some minutes of a busy server."""
 
 
 class Metrics:
-    """What happens while a server runs; each function returns a number of now."""
+    """Counters of a running server; each function returns a current number."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=False)
@@ -35,7 +35,7 @@ class Metrics:
             Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 
     def step(self, status: Status, live: bool) -> None:
-        """Note the status of a speaker; a file that comes faster than speech lags."""
+        """Record the status of a speaker; a file sent faster than speech lags."""
         if live:
             self._lags.append(status.behind_s + status.step_ms / 1000)
         self._factors.append(status.rtf)

@@ -1,9 +1,9 @@
 """The live server on Ray Serve: the application is the ingress, engines are replicas behind it.
 
-A talk is one request to a replica, for as long as the talk lasts. So Serve's own rules schedule the
-talks: a new one goes to a replica with a free place, the number of replicas follows the talks, and
-a surplus replica finishes its talks. Rooms are where the pages are: viewers always reach them, and
-text outlives the replica that made it.
+A talk is one request to a replica, for the whole duration. Serve's own rules therefore schedule the
+talks: a new one is sent to a replica with a free place, the number of replicas follows the talks,
+and a surplus replica finishes its talks. Rooms are in the process of the pages: viewers always
+reach them, and text survives the replica that produced it.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from alignatt_agent.serve.replicas import APP, ENGINES, PAGES, RemoteEngines, Re
 from alignatt_agent.serve.service import STOP_S, Service
 
 LONGEST_TALK_S = 12 * 3600.0
-"""Time for the talks of a replica that shuts down."""
+"""Time that a replica has for its talks when it shuts down."""
 
 LOOK_BACK_S = 10.5
-"""Serve counts the talks every ten seconds, and has to look back longer than that."""
+"""Serve counts the talks every ten seconds; its look-back period must be longer."""
 
 _QUIET = LoggingConfig(enable_access_log=False, log_level="WARNING")  # no tokens in logs
 
@@ -44,9 +44,9 @@ _ASK_AT_ONCE = {
     "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
     "RAY_grpc_client_check_connection_status_interval_milliseconds": "50",
 }
-"""By default Ray waits for a second before it asks whether a silent process is dead. Meanwhile an
-answer to a killed replica blocks all other answers of the pages: they stood still in 16 of 44
-kills, with the first setting alone in 5 of 10, with both in none of 18."""
+"""By default Ray waits for a second before it checks whether a silent process is dead. Meanwhile an
+answer to a killed replica blocks all other answers of the pages: in 16 of 44 kills with the
+defaults, in 5 of 10 with the first setting alone, in 0 of 18 with both."""
 
 
 class Pages:
@@ -102,7 +102,7 @@ def deployed(
     before = serve.status().applications
     if APP in before:
         raise ClusterError(
-            f"the cluster runs an application {APP!r} already: stop that `alignatt serve` first"
+            f"the cluster already runs an application {APP!r}: stop that `alignatt serve` first"
         )
     try:
         serve.start(

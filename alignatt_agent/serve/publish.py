@@ -24,7 +24,7 @@ LOGGER = logging.getLogger(__name__)
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 EPOCH = 1_767_225_600
-"""2026 by the clock of Unix, in s; numbers of captions begin with the seconds since then."""
+"""Start of 2026 in Unix time; caption numbers start at the seconds since then."""
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
@@ -32,11 +32,11 @@ def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"--publish has to be like talk:de=https://..., got {name[:80]!r}=...")
+        raise ConfigError(f"--publish must be like talk:de=https://..., got {name[:80]!r}=...")
     check_name(room)
     code = language(target).code
     if known and code not in known:
-        raise ConfigError(f"--publish: expected one of {', '.join(known)}, got {code}")
+        raise ConfigError(f"--publish: expected one of {', '.join(known)}; got {code}")
     return room, code, url
 
 
@@ -48,9 +48,9 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     seq, spoken, zero = int(time.time()) - EPOCH, 0.0, 0.0
     with viewer(name) as room:
         async for first, spoken_s, said_s, text in _captions(room, target):
-            if first:  # in a talk the clock may be set: its times go on by the monotonic clock
+            if first:  # the clock may be changed during a talk, so times follow the monotonic clock
                 zero, spoken = time.time() - time.monotonic(), 0.0
-            # A talk that is sent faster than it was spoken moves what is known of its beginning.
+            # Audio sent faster than it was spoken shifts the estimated begin of the talk.
             spoken = max(spoken_s, spoken + 0.001)
             if "youtube" in url:
                 stamp = datetime.fromtimestamp(zero + spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
@@ -62,20 +62,17 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
                     break
-                except (OSError, ValueError) as error:  # only the host is named: secrets follow
+                except (OSError, ValueError) as error:  # secrets follow the host
                     cause = getattr(error, "code", type(error).__name__)
-                    LOGGER.warning("%s did not take a caption (%s)", request.host, cause)
+                    LOGGER.warning("%s did not accept a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_S)
             else:
-                LOGGER.warning("%s: a caption is a minute late and left out", request.host)
+                LOGGER.warning("%s: a caption is a minute late and is not sent", request.host)
 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float, float, str]]:
-    """Yield new text, a sentence or two lines: whether it is the first of a talk, and two times.
-
-    They are when it was spoken and when it was said, by the monotonic clock.
-    """
+    """Yield whether new text begins a talk, its monotonic times (spoken, emitted), and the text."""
     form, line, spoken, first = layout(language(target)), "", 0.0, True
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():

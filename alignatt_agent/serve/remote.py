@@ -15,7 +15,7 @@ from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, Word
 
 RELEASE_S = 0.2
-"""Delay between the message to a speaker whose talk was lost and the failure of its steps."""
+"""Delay between the message that a talk was lost and the failure of its steps."""
 
 ANSWER_S = 120.0
 """Longest wait for the result of a call; Ray notices a dead replica within seconds."""
@@ -23,7 +23,7 @@ ANSWER_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteCall:
-    """A method call of a stream, or of one of its targets if there is a ``target``."""
+    """A method call of a stream, or of its ``target`` if given."""
 
     target: str | None
     method: str
@@ -40,7 +40,7 @@ class RemoteStream:
 
     def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
-        self.replica: str | None = None  # its name, once the talk has one; then ``placed`` is set
+        self.replica: str | None = None  # name of the replica, once known; then ``placed`` is set
         self.placed = asyncio.Event()
         self.calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()  # ``None``: the talk is over
         self._failed = failed
@@ -54,7 +54,7 @@ class RemoteStream:
         return found
 
     def finish(self) -> StreamStep:
-        """Translate everything that was said to its end."""
+        """Translate everything to its end."""
         found: StreamStep = self.call(RemoteCall(None, "finish", ()))
         return found
 
@@ -125,7 +125,7 @@ def _lost(cause: Exception) -> EngineError:
     inner = getattr(cause, "cause", None) or cause
     if isinstance(inner, EngineError):
         return inner
-    return EngineError(f"the machine that heard this talk is gone ({type(inner).__name__})")
+    return EngineError(f"the machine of this talk was lost ({type(inner).__name__})")
 
 
 def _settle(result: Future[Any], value: Any) -> None:

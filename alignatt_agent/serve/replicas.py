@@ -31,10 +31,10 @@ APP, PAGES, ENGINES = "alignatt", "pages", "engines"
 """Names of the application and its deployments."""
 
 PLACE_S = 300.0
-"""Longest time that a speaker waits for a replica that starts."""
+"""Longest time that a speaker waits for a starting replica."""
 
 WATCH_S = 2.0
-"""Time between two looks at the state of the replicas."""
+"""Interval between checks of the replicas' state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Scale:
     most: int
     speakers: int  # talks of one replica at a time
     share: Mapping[str, float]
-    grow_s: float = 1.0  # for which talks have to wait before another replica starts
-    shrink_s: float = 300.0  # for which a replica has to be surplus before it shuts down
+    grow_s: float = 1.0  # of waiting talks before another replica starts
+    shrink_s: float = 300.0  # of surplus before a replica shuts down
 
 
 class Replica:
-    """The engines of one device, and so many talks at a time; ``here``: versions of the head."""
+    """The engines of one device, for several talks at a time; ``here``: versions of the head."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class RemoteEngines(EnginePool):
                 listening.cancel()
 
     async def watch(self, after: Callable[[], None]) -> None:
-        """Look at the state of the replicas until cancelled; call ``after`` each time."""
+        """Check the state of the replicas until cancelled; call ``after`` each time."""
         while True:
             with contextlib.suppress(Exception):  # the controller restarts
                 found = await asyncio.to_thread(serve.status)

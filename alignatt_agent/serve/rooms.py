@@ -1,6 +1,6 @@
 """Rooms: one speaker, any number of viewers, and the text so far.
 
-The text of a room stays in memory for a while after it is empty; a journal keeps a copy, if wanted.
+The text of an empty room is kept in memory for a while; a journal keeps a copy, if configured.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ MAX_EVENTS = 50_000
 """Events that a room keeps: several hours of speech in a few languages."""
 
 MOST_DIGITS = 9
-"""Of an event's number that a viewer names."""
+"""Most digits of an event number from a viewer."""
 
 PAUSE_S = 1.0
-"""Audio that comes later than the audio before it by so much follows a pause."""
+"""Delay of audio after the previous audio that counts as a pause."""
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
 
 class Arrivals:
-    """When the audio of a talk arrived: what is said after a pause of the sender is later."""
+    """Arrival times of the audio of a talk, which pauses of the sender delay."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[float, float]] = []  # time of the talk, seconds until it arrived
 
     def note(self, start_s: float, end_s: float) -> None:
-        """Note that the audio between two times of the talk has arrived."""
+        """Record that the audio between two times of the talk has arrived."""
         late = time.monotonic() - end_s
         if not self._parts or late > self._parts[-1][1] + PAUSE_S:
             self._parts.append((start_s, late))
@@ -46,7 +46,7 @@ class Arrivals:
 
 
 class Room:
-    """The messages of one speaker, for viewers of now and later; ``tail`` is where it is resumed.
+    """The messages of one speaker, for present and later viewers; ``tail`` resumes the talk.
 
     ``session`` is the key of the talk, with which its speaker continues it.
     """
@@ -56,8 +56,8 @@ class Room:
         self.viewers = 0
         self.free = asyncio.Event()  # set while there is no speaker
         self.free.set()
-        self.held_until = 0.0  # no other speaker may begin a talk here before
-        self.back: asyncio.Future[bool] | None = None  # the speaker is; does the audio come again?
+        self.held_until = 0.0  # until then no other speaker may begin a talk here
+        self.back: asyncio.Future[bool] | None = None  # result: is the audio resent?
         self.lost = self._closed = False  # the connection of the speaker; the room
         self._journal = journal or Journal()
         self._talk = ""
@@ -79,7 +79,7 @@ class Room:
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
-        """End a stream whose speaker is back, or gives way; ``resent``: the audio comes again."""
+        """End a stream whose speaker is back or replaced; ``resent``: the audio is sent again."""
         if self.back and not self.back.done():
             self.back.set_result(resent)
 
@@ -88,7 +88,7 @@ class Room:
         self._journal.forget(self._talk)
 
     def restore(self, talk: str, session: str, lines: Sequence[Message]) -> None:
-        """Continue a talk of the journal, and forget an older one of this room."""
+        """Restore a talk from the journal, replacing an older one of this room."""
         self.forget()
         self._talk, self.session = talk, session
         for line in lines:
@@ -100,8 +100,8 @@ class Room:
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
         """Send the events to all viewers and keep them, and the state after them.
 
-        The journal has them first: nobody saw what a server that is killed does not know. Returns
-        all messages, events with their ids.
+        The journal gets them first, so a killed server still has all events that viewers saw.
+        Returns all messages, events with their ids.
         """
         self.tail = tail or self.tail
         texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
@@ -175,9 +175,9 @@ class Room:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a room."""
+    """Refuse an invalid name of a room."""
     if not _NAME.fullmatch(name):
-        text = f"a room has a name of 1 to 64 letters, digits, - and _, got {name[:80]!r}"
+        text = f"a room name must have 1 to 64 letters, digits, - and _, got {name[:80]!r}"
         raise RefusedError("room", text, status=400)
 
 
@@ -208,12 +208,12 @@ class Rooms:
         return self._rooms.get(name)
 
     def enter(self, name: str, new: Room | None = None) -> Room:
-        """Return a room, a new one if there is none; ``leave`` has to follow."""
+        """Return a room, a new one if there is none; ``leave`` must be called later."""
         self._left.pop(name, None)
         return self._rooms.setdefault(name, new or Room(name, self._journal))
 
     def leave(self, room: Room) -> None:
-        """Note that a speaker or viewer left; an empty room without text is forgotten at once."""
+        """Record that a speaker or viewer left; an empty room without text is removed at once."""
         if room.viewers or not room.free.is_set():
             return
         if any(room.messages()):
@@ -223,16 +223,16 @@ class Rooms:
             room.forget()
 
     async def recall(self, session: str | None, kept_s: float | None) -> None:
-        """End the stream of a speaker who is back; ``kept_s`` is the begin of the audio they have.
+        """End the stream of a speaker who is back; their audio is kept from ``kept_s`` on.
 
-        Their old connection may be half open: only they know that it is lost.
+        The server may not have noticed that the old connection was lost.
         """
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
             room.end_wait(kept_s is not None and kept_s <= room.tail.start_s)
             await room.free.wait()
 
     def free(self, room: Room) -> None:
-        """Note that the speaker of a room left; a talk without an end is held for ``keep_s``."""
+        """Record that the speaker of a room left; an unfinished talk is kept for ``keep_s``."""
         room.free.set()
         room.lost, room.back = False, None
         ended = any(isinstance(message, End) for message in room.messages(1))
@@ -240,7 +240,7 @@ class Rooms:
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
-        """Return the room for a speaker, who has it alone until ``free``; see ``Start``."""
+        """Return the room for a speaker, exclusively until ``free``; see ``Start``."""
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:
@@ -252,13 +252,11 @@ class Rooms:
             name = name or secrets.token_urlsafe(12)
             room = self.find(name) or Room(name, self._journal)
         if not room.free.is_set():
-            raise RefusedError(
-                "room-taken", f"somebody speaks in room {room.name!r} already", LATER
-            )
+            raise RefusedError("room-taken", f"room {room.name!r} already has a speaker", LATER)
         said = any(isinstance(message, Said) for message in room.messages())
         if session is None and said and self._clock() < room.held_until:
-            fix = f"press Stop there, take another name, or wait {self._keep_s / 60:.0f} minutes"
-            raise RefusedError("room-held", f"room {room.name!r} has a talk without an end: {fix}")
+            fix = f"press Stop there, choose another name, or wait {self._keep_s / 60:.0f} minutes"
+            raise RefusedError("room-held", f"room {room.name!r} has an unfinished talk: {fix}")
         if session is None or new:
             room.begin(secrets.token_urlsafe(12))
         room.free.clear()

@@ -1,4 +1,4 @@
-"""uvicorn with our limits, and a stop that translates the last words first."""
+"""uvicorn with our limits; it translates the last words before it stops."""
 
 import asyncio
 import contextlib
@@ -21,10 +21,10 @@ PING_S = 20.0
 """Proxies close silent connections."""
 
 REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
-"""Time for a request, also where too many connections are without one, in all or of an address."""
+"""Time for a request to arrive, also if too many connections have sent none."""
 
 MOST_PINGS, PIECE = 100, 4096
-"""Pings of a WebSocket in a second, and bytes that are read of it at once."""
+"""Most pings of a WebSocket per second, and bytes that are read at once."""
 
 CLOSE_S = 2.0
 """Time for clients to answer the close of their connection when the server stops.
@@ -43,19 +43,19 @@ def listen(host: str, port: int) -> socket.socket:
         taken.bind(address)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host}:{port} ({error.strerror}): stop what uses the port, or take "
+            f"cannot listen on {host}:{port} ({error.strerror}): stop what listens there, or take "
             "another one with --port"
         ) from None
     return taken
 
 
 class FewPings(WebSocketsSansIOProtocol):
-    """A WebSocket that ends with a reason when its client sends pings all the time."""
+    """A WebSocket that is closed with a reason if its client sends too many pings."""
 
     _pings, _since = 0, 0.0
 
     def data_received(self, data: bytes) -> None:
-        """Read a little at a time: 250 KiB hold 37,000 pings."""
+        """Read small pieces: 250 KiB may contain 37,000 pings."""
         for begin in range(0, len(data), PIECE):
             if not self.transport.is_closing():
                 super().data_received(data[begin : begin + PIECE])
@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
                 # file of ten minutes lost its connection after 40 s); ``idle_s`` finds dead ones.
                 ws_ping_timeout=None,
                 ws_per_message_deflate=False,
-                access_log=False,  # addresses may hold tokens
+                access_log=False,  # addresses may contain tokens
                 log_level="critical",  # the application logs errors, without tracebacks
                 server_header=False,
                 timeout_graceful_shutdown=5,
@@ -113,7 +113,7 @@ class Server(uvicorn.Server):
             self._captured_signals.clear()
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections that wait for a request, each after a while, or the oldest of many."""
+        """Close connections without a request after a while, or the oldest of too many."""
         now, opened, known = time.monotonic(), self.server_state.connections, self._silent
         found = [*filter(opened.__contains__, known), *(opened - known.keys())]
         http = [one for one in found if hasattr(one, "cycle")]
@@ -144,6 +144,6 @@ class Server(uvicorn.Server):
             await asyncio.sleep(0.1)
 
     def _left(self) -> bool:
-        """Whether no WebSocket is open."""
+        """Whether all WebSockets are closed."""
         kind = self.config.ws_protocol_class
         return not any(type(one) is kind for one in self.server_state.connections)

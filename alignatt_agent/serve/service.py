@@ -1,4 +1,4 @@
-"""What all connections of a server share: engines, rooms, limits, and the stop."""
+"""Shared state of all connections of a server: engines, rooms, limits, and shutdown."""
 
 import asyncio
 import contextlib
@@ -39,13 +39,13 @@ STOP_S = 10.0
 """Time for streams to translate their last words when the server stops."""
 
 SWEEP_S = 0.2
-"""How often dead engines and empty rooms are looked for."""
+"""Interval between checks for dead engines and empty rooms."""
 
 ONSET_S = 0.3
-"""Audio in front of the first open word that is recognized again, at most half of the pause."""
+"""Audio before the first open word that is recognized again, at most half of the pause."""
 
 SILENT_S = 5.0
-"""Audio without words after which none of it is recognized again; the first words take a while."""
+"""Audio without words after which none of it is recognized again."""
 
 LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""
@@ -61,7 +61,7 @@ class OpenTalk:
 
 
 class Service:
-    """What the connections of a server share; streams end when ``closing`` is set."""
+    """Shared state of a server's connections; streams end when ``closing`` is set."""
 
     def __init__(self, engines: EnginePool, limits: Limits) -> None:
         self.engines = engines
@@ -86,9 +86,9 @@ class Service:
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
-            for room in filter(attrgetter("lost"), self.rooms):  # their places are free next time
+            for room in filter(attrgetter("lost"), self.rooms):  # places for the next attempt
                 room.end_wait()
-            message = f"{self._speakers} speakers are being translated: try again later"
+            message = f"limit of {self._speakers} speakers: try again later"
             raise RefusedError("busy", message, LATER)
         self._speakers += 1
         self._idle.clear()
@@ -103,10 +103,10 @@ class Service:
     async def speech(
         self, request: Start, deliver: Callable[[list[Message]], Awaitable[None]]
     ) -> AsyncIterator[OpenTalk]:
-        """Open a stream for a speaker, whom ``deliver`` tells; it ends with the context.
+        """Open a stream for a speaker, with messages to ``deliver``; it ends with the context.
 
         Raises:
-            RefusedError: the request cannot be granted; the message says why.
+            RefusedError: the request cannot be accepted; the message says why.
         """
         await self.rooms.recall(request.session, None if request.new else request.kept_s)
         async with contextlib.AsyncExitStack() as opened:
@@ -169,7 +169,7 @@ class Service:
     def languages(
         self, source: str | None, targets: Sequence[str]
     ) -> tuple[Language, tuple[Language, ...]]:
-        """Return the languages of a request; ``RefusedError`` if one is not served here."""
+        """Return the languages of a request; ``RefusedError`` if this server does not have one."""
         spoken = language(self.engines.resolved.config.source_language)
         try:
             given = spoken if source is None else language(source)
@@ -205,10 +205,10 @@ class Service:
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:
-        """Refuse a viewer beyond the limit, or of a room that cannot exist."""
+        """Refuse a viewer beyond the limit, or with an invalid room name."""
         check_name(name)
         if self.viewers >= self.limits.max_viewers:
-            raise RefusedError("busy", f"{self.viewers} viewers are here: try again later", LATER)
+            raise RefusedError("busy", f"limit of {self.viewers} viewers: try again later", LATER)
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
@@ -261,12 +261,12 @@ class Service:
 
 
 def sampling_rate(rate: object) -> int:
-    """Return the sampling rate that a client names, in Hz; ``RefusedError`` if it is none."""
+    """Return a client's sampling rate in Hz; ``RefusedError`` if it is not valid."""
     if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise RefusedError("sample-rate", f"sample_rate has to be a number of Hz, got {rate!r}")
+        raise RefusedError("sample-rate", f"sample_rate must be a number of Hz, got {rate!r}")
     if not LOWEST <= rate <= HIGHEST or rate != int(rate):
         expected = f"{LOWEST} to {HIGHEST} Hz"
-        raise RefusedError("sample-rate", f"sample_rate has to be {expected}, got {rate!r}")
+        raise RefusedError("sample-rate", f"sample_rate must be {expected}, got {rate!r}")
     return int(rate)
 
 
@@ -275,7 +275,7 @@ async def _resume(
 ) -> tuple[Tail, list[Gap]]:
     """Continue an open sentence in a new stream, if the client sends its audio from ``kept_s`` on.
 
-    Returns the state to begin with, and the gap if there is one.
+    Returns the initial state, and the gap, if any.
     """
     start_s, begin_s = tail.start_s, max(tail.audio_s, kept_s or 0.0)
     if kept_s is None or kept_s > start_s:
@@ -290,7 +290,7 @@ async def _resume(
 def _after(tail: Tail, found: Sequence[Message]) -> Tail:
     """Return the state after the messages of a step.
 
-    A step that failed closes nothing: its sentences are translated with the next one.
+    A failed step closes no sentence: its sentences are translated with the next step.
     """
     failed = any(isinstance(message, Error | StepError) for message in found)
     audio_s, start_s, closed_s = tail.audio_s, tail.start_s, tail.closed_s

@@ -27,24 +27,24 @@ MAX_KEPT_S = 300.0
 """Audio that may wait while engines are restarted."""
 
 MAX_WAITING_S = 5.0
-"""Audio that may wait; a client that sends more is not read meanwhile, and TCP slows it down."""
+"""Audio that may wait; if there is more, the client is not read, and TCP slows it down."""
 
 CATCH_UP_S = 1.0
-"""Longest live step, or twice the time of the last one, after an outage or where a talk is resumed:
-what waits then comes in steps in which the recognizer finds the sentences."""
+"""Longest live step, or twice the time of the last one, after an outage or when a talk is resumed:
+the recognizer finds sentences only in short enough steps."""
 
 ATTEMPTS = 3
-"""Steps that may fail in a row before the stream is given up."""
+"""Successive failed steps after which the stream ends."""
 
 
 @dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's audio on its way through the cascade; ``finished`` when all is translated."""
+    """One speaker's stream through the cascade; ``finished`` when all audio is translated."""
 
     stream: Stream | RemoteStream
     engines: EnginePool
     resampler: Resampler
-    chunk_ms: int  # audio per step; longer ``live`` steps take what waits on a slow machine
+    chunk_ms: int  # audio per step; on a slow machine, longer ``live`` steps take all waiting audio
     live: bool
     offset_s: float  # length of the talk before this stream
     deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
@@ -72,9 +72,9 @@ class SpeakerStream:
         return self.offset_s + self._heard / SAMPLE_RATE
 
     async def feed(self, data: bytes) -> None:
-        """Take audio of the client, and wait while too much of it waits; none after the end."""
+        """Add audio of the client, and wait while the queue is full; ignored after the end."""
         if len(data) % 2:
-            expected = "audio has to be whole 16-bit samples"
+            expected = "audio must be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self.resampler(np.frombuffer(data, "<i2"))
         before_s = self.audio_s + self._waiting / SAMPLE_RATE
@@ -107,7 +107,7 @@ class SpeakerStream:
         finally:
             running.cancel()
             if self._failed.done():
-                self._failed.exception()  # seen, if both happened at once
+                self._failed.exception()  # retrieved, if both happened together
             else:
                 self._failed.cancel()
 
@@ -164,7 +164,7 @@ class SpeakerStream:
         dead = bool(failures) and not self.engines.healthy()
         found = [] if step is None else of_step(step, self.offset_s, self.said)
         again = [
-            StepError(message=f"{public(str(cause))}; it is tried again", target=target)
+            StepError(message=f"{public(str(cause))}; it will be repeated", target=target)
             for target, cause in failures
         ]
         found += [ENGINE_FAILED] if dead else again
@@ -175,13 +175,13 @@ class SpeakerStream:
         self._failures = 0 if step is not None and step.steps else self._failures + 1
         if failures:
             (_, first), *_ = failures
-            LOGGER.warning("a step failed, it is tried again with the next audio: %s", first)
+            LOGGER.warning("a step failed and is repeated with the next audio: %s", first)
             if self._failures >= ATTEMPTS:
-                raise RefusedError("engine", f"{first}; the stream is given up", BROKEN)
+                raise RefusedError("engine", f"{first}; the stream ends", BROKEN)
         return not failures
 
     async def _interrupt(self, error: Exception) -> None:
-        """Wait for engines that are restarted; the stream and the audio meanwhile are kept."""
+        """Wait for engines that are restarted; the stream and new audio are kept."""
         LOGGER.warning("a stream waits for the engines: %s", error)
         self._may_wait_s, self._longest_s = MAX_KEPT_S, CATCH_UP_S
         if not await self.engines.revive():
@@ -205,7 +205,7 @@ class SpeakerStream:
 
 
 def gone(error: Exception) -> RefusedError:
-    """Return the refusal of a talk whose engines failed."""
+    """Return the error of a talk whose engines failed."""
     return RefusedError(
         "engine", f"{error}; the engines are being started again, try again in a minute", LATER
     )

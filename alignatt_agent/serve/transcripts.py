@@ -16,12 +16,12 @@ FORMATS = {
     "vtt": "text/vtt",
     "txt": "text/plain",
     "jsonl": "application/jsonl",
-    "json": "application/json",  # the sentence under way and the one before
+    "json": "application/json",  # the open sentence and the one before
 }
 """Media types of the formats."""
 
 LATEST = 200
-"""Messages, in all languages, that hold two sentences."""
+"""Number of messages, in all languages, that contain two sentences."""
 
 
 def transcript(room: Room, target: str, kind: str) -> str:

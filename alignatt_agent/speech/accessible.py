@@ -16,9 +16,9 @@ def accessible_words(tail: Hypothesis, hold_back_s: float, stable_only: bool) ->
 
 
 def probably_accessible(before: Sequence[str], texts: Sequence[str], stable_only: bool) -> int:
-    """Return how many of new words, not timed yet, will probably be accessible.
+    """Return how many of the new, still untimed words will probably be accessible.
 
-    The last one probably goes on, unless it stood before and only got its mark.
+    The last word probably continues, unless it was there before and only got its punctuation.
     """
     over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
     ready = len(texts) - (not over)

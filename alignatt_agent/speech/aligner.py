@@ -25,13 +25,13 @@ class QwenAligner:
         """Return the words of ``text`` with their times in ``audio`` (``[samples]``), not clipped.
 
         Words lose their punctuation; punctuation alone is no word. Han characters are separate
-        words. Too short audio or a text without words gives ``[]``.
+        words. Audio that is too short, or text without words, gives ``[]``.
 
         Raises:
-            LanguageError: the splitter of the language is not there.
+            LanguageError: the splitter of the language is not installed.
             EngineError: the engine failed.
         """
-        # Qwen's repair of times that fall. With torch behind it the import takes seconds.
+        # Qwen's repair of decreasing times. It imports torch, which takes seconds.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _fix_timestamps
 
         name = find_language(language).check_spoken().name
@@ -39,7 +39,7 @@ class QwenAligner:
         seconds = len(audio) / SAMPLE_RATE
         if not words or seconds < SHORTEST_S:
             return []
-        # The model's own form. A chat template in front shifts the times by about 92 ms.
+        # The model's own prompt. A chat template before it shifts the times by about 92 ms.
         prompt = "<|audio_start|><|audio_pad|><|audio_end|>" + "".join(
             f"{word}<timestamp><timestamp>" for word in words
         )

@@ -1,4 +1,4 @@
-"""Which words of the live tail are committed: they are never transcribed again."""
+"""Which words of the live tail are committed, that is, never transcribed again."""
 
 from typing import Literal
 
@@ -8,10 +8,10 @@ from alignatt_agent.speech.sentences import ends_after, last_sentence_end
 Rule = Literal["agreed", "ended"]
 
 PAUSE_S = 2.0
-"""A sentence end is accepted if nothing is heard for so long after it ..."""
+"""A sentence end is accepted if this much silence follows it ..."""
 
 AGREED_S = 0.5
-"""... and hypotheses have agreed on it for so long.
+"""... and hypotheses have agreed on it for this long.
 
 Measured on words and pauses of recorded talks (210 sentence ends; 7 pauses inside sentences exceed
 1 s, the longest is 2.4 s), with a recognizer that puts a period on 93 % of cuts, as Qwen3-ASR-1.7B
@@ -35,7 +35,7 @@ the true end p95 2.02, 2.02, 1.75, 1.69 s, p99 2.95, 2.68, 2.60, 2.63 s; word er
 """
 
 SAME_S = 0.5
-"""Largest distance of a sentence end in two hypotheses; aligners move with a wrong word."""
+"""Largest distance of a sentence end in two hypotheses; a wrong word shifts the alignment."""
 
 
 def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = "en") -> int:
@@ -45,8 +45,8 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
         tail: the latest hypothesis.
         rule: ``agreed``: up to the last sentence end that two hypotheses agree on (the paper's).
             ``ended``: its words are also over and held back, and a pause or two words of the next
-            sentence follow (the very last word is a guess). An end that stands (``STANDS_S``) needs
-            no agreement on its words. A long pause (``SILENT_S``) commits what two hypotheses
+            sentence follow (the very last word is a guess). An end that persists (``STANDS_S``)
+            needs no agreement on its words. A long pause (``SILENT_S``) commits what two hypotheses
             agree on, whatever its last word.
         hold_back_s: a word is accessible this long after its end.
         language: code of the spoken language.
@@ -77,11 +77,11 @@ def _stands(tail: Hypothesis, word: int, language: str) -> bool:
 
 
 def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
-    """Return how many leading words of a tail that is too long are committed unfinished.
+    """Return how many leading words of an overlong tail to commit before the sentence ends.
 
     These are words that two hypotheses agree on, without the last one, and any that ended by
-    ``old``. A last word that the end of the audio cuts off may seem to be over: in recorded chunks
-    of the real models its end came up to 0.24 s too early.
+    ``old``. A last word cut off by the end of the audio may look complete: in chunks recorded with
+    the real models, its end was timed up to 0.24 s too early.
     """
     stable = min(tail.stable, tail.ended(hold_back_s), len(tail.words) - 1)
     return max(stable, sum(word.end <= old for word in tail.words))

@@ -10,10 +10,10 @@ from alignatt_agent.types import Word
 from alignatt_agent.types.running_text import common_prefix
 
 GUESSED_S = 0.4
-"""A last word is over so long after it was first heard: it may be guessed from its beginning."""
+"""A last word is over this long after it was first heard: it may be guessed from its beginning."""
 
 LETTER_S = 0.03
-"""Shortest time of a letter: the word before a whole word ended at least so long ago."""
+"""Shortest time of a letter, from which the latest end of the previous word is computed."""
 
 
 def first_heard(
@@ -21,7 +21,7 @@ def first_heard(
 ) -> tuple[list[Span], list[float]]:
     """Return approximate times of words, and by when each one was over, in order.
 
-    A word was over in the first hypothesis that had it, all words before it and one behind it.
+    A word was over in the first hypothesis with it, all words before it, and one after it.
 
     Args:
         tail: the previous hypothesis.
@@ -41,7 +41,7 @@ def first_heard(
 def _spread(
     words: Sequence[Word], old: list[str], new: list[str], begin: float, start: float, now: float
 ) -> list[Span]:
-    """Keep the times of words that stay; those at the end are spread from ``begin`` to ``now``."""
+    """Keep the times of unchanged words; the last ones are spread from ``begin`` to ``now``."""
     spans: list[Span | None] = [None] * len(new)
     stay = follows = 0
     for at, to, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
@@ -49,7 +49,7 @@ def _spread(
             spans[to + k] = (words[at + k].start, words[at + k].end)
             stay, follows = to + k + 1, at + k + 1
     filled = fill_gaps(spans[:stay], new, now, start)
-    if follows < len(words):  # other words were heard there
+    if follows < len(words):  # different words were recognized there
         begin = words[follows].start
     begin = max(begin, filled[-1][1] if filled else start)
     found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)

@@ -1,4 +1,4 @@
-"""Requests to Whisper, and to the translation model's own audio tower."""
+"""Requests to Whisper, and to the audio tower of the translation model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_S = 30.0
 """Audio of one request, in seconds."""
 
 _AUDIO_TOKENS_PER_S = 25
-"""Of Gemma's encoder: one every 40 ms."""
+"""Output frames of Gemma's encoder: one every 40 ms."""
 
 _ENGLISH_ONLY = 50256
 """End of text in GPT-2's vocabulary, which only Whisper's checkpoints for English have."""
@@ -34,7 +34,7 @@ _WINDOW = 448
 
 
 class WhisperPrompt:
-    """Requests to Whisper: the ids that its decoder continues; errors call it ``name``."""
+    """Requests to Whisper: the ids that its decoder continues; ``name`` is used in errors."""
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer, self._name = tokenizer, name
@@ -68,7 +68,7 @@ class WhisperPrompt:
         room = _WINDOW // 2 - 1
         if len(ids) > room:
             raise ContextError(
-                f"speech.context takes {len(ids)} tokens of {self._name}, which has room for "
+                f"speech.context takes {len(ids)} tokens of {self._name}, which has space for "
                 f"{room}: shorten it"
             )
         return (self._control("<|startofprev|>"), *ids)
@@ -86,14 +86,14 @@ class WhisperPrompt:
         return _WINDOW - len(ids)
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
-        """Refuse a context that is too long for the decoder; the length of audio is irrelevant."""
+        """Refuse a context that is too long for the decoder, whatever the length of the audio."""
         self._earlier(context)
 
 
 class GemmaPrompt:
-    """Requests to the audio tower of the translation model, in our own words.
+    """Requests to the audio tower of the translation model, with our own wording.
 
-    Errors call it ``name``; ``window`` is the longest request with its answer, in tokens.
+    ``name`` is used in errors; ``window`` is the longest request with its answer, in tokens.
     """
 
     def __init__(self, tokenizer: Any, name: str, window: int) -> None:
@@ -139,7 +139,7 @@ class GemmaPrompt:
         left = self.room(self.ids("English", context)) - answer
         if left < 0:
             raise ContextError(
-                f"speech.context takes {-left} tokens of {self._name} too many beside "
+                f"speech.context takes {-left} tokens of {self._name} too many with "
                 f"{LONGEST_S:.0f} s of audio: shorten it or raise its max_model_len"
             )
 
@@ -148,7 +148,7 @@ class GemmaPrompt:
 def front_end_prompt(
     recognizer: str, checkpoint: str, window: int
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
-    """Return the prompt of a recognizer that is not served, from its checkpoint's directory.
+    """Return the prompt of a recognizer that is not running, from its checkpoint's directory.
 
     ``window`` is the longest request with its answer, in tokens.
     """

@@ -1,4 +1,4 @@
-"""The recognizer's words in the live tail, and since when they have stood."""
+"""The recognizer's words in the live tail, and since when they are unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Hypothesis:
 
     Attributes:
         words: with times inside the audio.
-        ends: their ends as timed, in order; the end of a word that goes on is past ``at``.
+        ends: their measured ends, in order; the end of a word that continues is past ``at``.
         since: time of the first hypothesis that had each word and all words before it.
         at: end of the audio.
         before: end of the audio of the previous hypothesis.
@@ -38,7 +38,7 @@ class Hypothesis:
 
     @property
     def stable(self) -> int:
-        """How many leading words the previous hypothesis shares."""
+        """Number of leading words that the previous hypothesis shares."""
         return sum(since < self.at for since in self.since)
 
     def ended(self, hold_back_s: float) -> int:
@@ -48,13 +48,13 @@ class Hypothesis:
     def revised(
         self, words: Sequence[Word], ends: Sequence[float], at: float, before: float
     ) -> Hypothesis:
-        """Return the next hypothesis; words that stay keep their ``since``."""
+        """Return the next hypothesis; unchanged words keep their ``since``."""
         same = common_prefix(self.texts, [word.text for word in words])
         since = self.since[:same] + (at,) * (len(words) - same)
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
     def border(self, count: int, exact: bool) -> tuple[float, float]:
-        """Return between which times the first ``count`` words end and the others begin.
+        """Return the end of the first ``count`` words and the begin of the others.
 
         Times that are not ``exact`` may be inside a word.
         """

@@ -46,29 +46,29 @@ from alignatt_agent.types.stopwatch import Stopwatch
 LOGGER = logging.getLogger(__name__)
 
 SILENCE_KEPT_S = 0.5
-"""Silence that stays in the tail, for the onset of the next word."""
+"""Silence that is kept in the tail, for the onset of the next word."""
 
 WORDLESS_KEPT_S = 5.0
-"""Sound without words that stays in the tail: minutes of music or noise are not transcribed again
-and again (a Whisper took 1.5 s a chunk for 30 s of them)."""
+"""Sound without words that is kept in the tail: music or noise is not transcribed repeatedly
+(Whisper took 1.5 s per chunk for 30 s of it)."""
 
 REFUSED = 2
-"""So many transcripts in turn that do not end cut the tail: a longer one would not end either."""
+"""Consecutive endless transcripts after which the tail is cut: a longer one is endless, too."""
 
 
 class LiveTail:
-    """Speech side of one stream; an exception keeps audio and closed sentences for the next call.
+    """Speech side of one stream; after an exception, the next call has its audio and sentences.
 
     Args:
-        aligner: times the words of a transcript; ``None``: they are timed by when they were heard.
+        aligner: times the words of a transcript; ``None``: see ``first_heard``.
         language: code of the spoken language.
         context: names and terms of the talk.
         verify: let the recognizer verify the previous transcript, see ``DebugConfig``.
 
     Attributes:
         watch: measures recognizer and aligner.
-        on_hypothesis: gets new words before they are timed or committed, with the number that will
-            probably be accessible.
+        on_hypothesis: receives new words before they are timed or committed, with the number of
+            those that will probably be accessible.
     """
 
     on_hypothesis: Callable[[SourceView], None] | None = None
@@ -90,7 +90,7 @@ class LiveTail:
         self._config = config
         self._verify = verify
         self.watch = watch or Stopwatch()
-        # The paper's rule has no pause.
+        # The paper's rule does not use pauses.
         self._pause_s = SILENT_S - ROUNDING_S if config.commit == "ended" else math.inf
         self._split = partial(split_sentences, language=language, pause_s=self._pause_s)
         self._intake = Intake()
@@ -99,11 +99,11 @@ class LiveTail:
         self._received = 0  # samples since the start of the stream
         self._heard = 0  # ... in the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
-        self._open: list[Word] = []  # committed, but their sentence goes on
+        self._open: list[Word] = []  # committed, but their sentence is still open
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
-        self._dropping = False  # the latest chunk was too much for the tail
-        self._refused = 0  # transcripts in turn that did not end
+        self._dropping = False  # the latest chunk made the tail too long
+        self._refused = 0  # consecutive transcripts that did not end
         self._transcripts = Transcripts()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
 
@@ -125,7 +125,7 @@ class LiveTail:
             EngineError: an engine failed; the audio is kept for the next chunk.
         """
         samples = self._intake(chunk)
-        # Far longer than any chunk of a client; a whole file at once is taken piece by piece.
+        # Far longer than any chunk of a client; a whole file is processed piece by piece.
         piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
         self._take_inbox()
@@ -133,7 +133,7 @@ class LiveTail:
         return self._update(sentences)
 
     def finish(self) -> SpeechUpdate:
-        """Close all sentences, an unfinished one too, and empty the tail; may be repeated."""
+        """Close all sentences, including an unfinished one, and empty the tail; may be repeated."""
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
@@ -169,7 +169,7 @@ class LiveTail:
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
             self._transcripts += heard
             text = heard.text and heard.text.strip()
-        if text is None:  # the last hypothesis stays, as without this chunk
+        if text is None:  # the last hypothesis is kept, as without this chunk
             self._refused += 1
             return
         self._refused = 0
@@ -177,7 +177,7 @@ class LiveTail:
         if not texts:
             self._drop_silence(level)
             return
-        if self._aligner is not None:  # without one there is no time to use
+        if self._aligner is not None:  # without one there is nothing to do while words are timed
             self._pass_on(texts)
         words, ends = self._time(audio, text, texts)
         if not words:
@@ -189,9 +189,9 @@ class LiveTail:
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words in the audio, and their ends, which may pass it.
+        """Return the words in the audio, and their ends, which may be past its end.
 
-        Words in silence were invented and are left out, if an aligner tells where they are.
+        Words that an aligner finds in silence were invented and are left out.
         """
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
         if self._aligner is None:
@@ -205,7 +205,7 @@ class LiveTail:
         return self._words(text, kept), [end for _, (_, end) in kept]
 
     def _words(self, text: str, kept: Sequence[tuple[str, Span]]) -> list[Word]:
-        """Keep times behind committed words and inside the audio, and the spaces of ``text``."""
+        """Limit times to the audio after the committed words, and keep the spaces of ``text``."""
         low, high, end = self._settled_s, self.now, 0
         words: list[Word] = []
         for word, span in kept:
@@ -217,7 +217,7 @@ class LiveTail:
         return words
 
     def _pass_on(self, texts: Sequence[str]) -> None:
-        """Pass on new words, unless a sentence among them probably closes now."""
+        """Pass new words to ``on_hypothesis``, unless they probably close a sentence."""
         closes = last_sentence_end(texts, len(texts) - 1, self._language)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
             ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
@@ -225,7 +225,7 @@ class LiveTail:
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _drop_silence(self, level: float) -> None:
-        """Drop silence; one empty transcript of audible audio does not take back its words."""
+        """Drop silence; a single empty transcript of audible audio does not remove its words."""
         self._heard = self._received
         if level < QUIET_RMS:
             self._tail, self._missed = Hypothesis(), False
@@ -267,7 +267,7 @@ class LiveTail:
         self._trim(cut)
 
     def _cut_refused(self) -> None:
-        """Cut a tail whose transcripts do not end behind its words, or leave out its beginning."""
+        """Cut a tail whose transcripts do not end after its words, or drop its beginning."""
         if self._refused < REFUSED:
             return
         if words := len(self._tail.words):
@@ -281,7 +281,7 @@ class LiveTail:
 
     def _left_out(self, seconds: float) -> None:
         self._refused = 0
-        LOGGER.warning("%.1f s of audio are left out: their transcripts do not end", seconds)
+        LOGGER.warning("%.1f s of audio are dropped: their transcripts do not end", seconds)
 
     def _bound(self) -> None:
         """Keep the tail and the open utterance short; a long pause closes the latter."""
@@ -290,7 +290,7 @@ class LiveTail:
         if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            if not self._dropping:  # music would log it with every chunk
+            if not self._dropping:  # once: music would log it with every chunk
                 LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long

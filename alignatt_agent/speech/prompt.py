@@ -12,17 +12,17 @@ from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.types import AlignAttError
 
 _AUDIO_TOKENS_PER_S = 13
-"""As Qwen3-ASR's encoder makes them."""
+"""Audio tokens per second of Qwen3-ASR's encoder."""
 
 _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
 """Bound on a transcript; the fastest speakers of English stay below 8 tokens per second."""
 
 _SAMPLE_S = 2.0
-"""Nobody says the sample sentence of a language so fast: 39 letters of English per second."""
+"""Fastest repetition of a language's sample sentence, 39 letters of English per second."""
 
 
 class ChatTemplateError(AlignAttError, ValueError):
-    """A chat template cannot make a request; the message names checkpoint, deed and fix."""
+    """A chat template cannot produce a request; the message names checkpoint, fault and fix."""
 
 
 class ContextError(AlignAttError, ValueError):
@@ -32,9 +32,10 @@ class ContextError(AlignAttError, ValueError):
 class RecognitionPrompt:
     """Serializes requests to Qwen3-ASR with the language forced.
 
-    The published template always writes a system turn, empty or with the context; one that has
-    none without a context is left so, since its model was trained on it. ``processor`` is a
-    ``Qwen3ASRProcessor``, ``tokenizer`` of the engine that gets the ids; errors call it ``name``.
+    The published template always writes a system turn, empty or with the context; a template that
+    omits an empty one is accepted, since its model was trained that way. ``processor`` is a
+    ``Qwen3ASRProcessor``, ``tokenizer`` belongs to the engine that gets the ids; ``name`` is used
+    in errors.
 
     Raises:
         ChatTemplateError: the checkpoint has no template, or one without a place for audio.
@@ -84,13 +85,13 @@ class RecognitionPrompt:
             ) from error
         except ValueError as error:  # Transformers found no template
             raise ChatTemplateError(
-                f"{self._name}: no chat template came with it ({error}); it lies beside "
+                f"{self._name}: no chat template came with it ({error}); it belongs next to "
                 "config.json, in chat_template.json: fetch the checkpoint completely"
             ) from error
         return text
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return the longest answer in tokens; the engine knows its window."""
+        """Return the longest answer in tokens; the engine enforces its window."""
         return sys.maxsize
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
@@ -104,7 +105,7 @@ class RecognitionPrompt:
         room = window - empty - round(_AUDIO_TOKENS_PER_S * longest_s) - answer
         if taken > room:
             raise ContextError(
-                f"speech.context takes {taken} tokens of {self._name}; beside {longest_s:.0f} s of "
+                f"speech.context takes {taken} tokens of {self._name}; with {longest_s:.0f} s of "
                 f"audio and their transcript its window of {window} has {max(room, 0)} left: "
                 "shorten it, raise models.asr.engine.max_model_len or lower speech.max_tail_s"
             )
@@ -113,18 +114,18 @@ class RecognitionPrompt:
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
     """Refuse a context that holds a control token of the checkpoint ``name``.
 
-    Added tokens of Gemma 3 are also line breaks, runs of spaces and HTML tags, which are text.
+    Gemma 3's added tokens include line breaks, spaces and HTML tags, which are plain text.
     """
     template, added = str(tokenizer.chat_template or ""), tokenizer.added_tokens_decoder.values()
     control = {str(x) for x in added if x.special or (str(x).strip() and str(x) in template)}
     for token in sorted(control):
         if token in context:
             raise ContextError(
-                f"speech.context holds {token!r}, which {name} takes for a command; remove it"
+                f"speech.context holds {token!r}, which {name} reads as a control token; remove it"
             )
 
 
 def longest_answer(seconds: float, tokenizer: Any, language: str) -> int:
-    """Return the longest transcript of audio in tokens, so that no loop delays a chunk."""
+    """Return the bound on a transcript in tokens, so that no loop delays a chunk."""
     per_s = max(_TOKENS_PER_S, sample_tokens(tokenizer, language) / _SAMPLE_S)
     return _TOKENS_AT_LEAST + round(per_s * seconds)

@@ -27,19 +27,19 @@ _PADDED_S = 0.5
 """Shorter audio is padded with silence, as Qwen3-ASR was trained."""
 
 _SEARCHED_S = 4.0
-"""Longer audio is cut where the end of a piece is quietest."""
+"""Longer audio is cut at the quietest place near the end of a piece."""
 
 
 _NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
-"""What Whisper writes for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. It
-stays among the tokens: without these Whisper base writes ``I'm going to put the water in the pot.``
-for noise, and loops in music."""
+"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. These
+tokens are not suppressed: without them Whisper base writes ``I'm going to put the water in the
+pot.`` for noise, and loops in music."""
 
 
 class PromptedRecognizer:
     """Transcribes a waveform with the language forced.
 
-    One that takes only ``longest_s`` of audio at once verifies nothing, and describes sounds.
+    A recognizer limited to ``longest_s`` of audio verifies nothing, and describes other sounds.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class PromptedRecognizer:
     ) -> Transcript:
         """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
 
-        An answer that reached its bound gives no text: nobody speaks that fast. What loops of the
-        model repeat is kept once, and what Qwen keeps once (20 repetitions of a few characters).
+        An answer that reached its bound gives no text: nobody speaks that fast. Loops of the model
+        are kept once, and so are 20 repetitions of a few characters, as in Qwen's code.
 
         Raises:
             LanguageError: the model does not know the language.
             ContextError: the context does not fit the model.
             EngineError: the engine failed.
         """
-        # Imports torch: seconds, which processes without engines do not spend.
+        # Imports torch, which takes seconds: only processes with engines do.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _parse_single_output
 
         name, prompt, tokenizer = find_language(language).name, self._prompt, self._model.tokenizer
@@ -85,7 +85,7 @@ class PromptedRecognizer:
 
 
 def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, into pieces of at most ``longest_s``, where it is quietest."""
+    """Cut audio, ``[samples]``, at its quietest places into pieces of at most ``longest_s``."""
     while len(audio) > longest_s * SAMPLE_RATE:
         longest = round(longest_s * SAMPLE_RATE)
         cut = quietest(audio, longest - round(_SEARCHED_S * SAMPLE_RATE), longest)
@@ -95,7 +95,7 @@ def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
 
 
 def said_once(text: str) -> str:
-    """Leave out what loops of the model repeat."""
+    """Remove the repetitions of the model's loops."""
     words, repeats = split_words(text), False
     for end in range(len(words), 0, -1):
         start = loop_start(words[:end])
@@ -106,6 +106,6 @@ def said_once(text: str) -> str:
 
 
 def padded(audio: FloatArray) -> FloatArray:
-    """Lengthen very short audio to what the audio encoder was trained on."""
+    """Pad very short audio to the least length in the training of the audio encoder."""
     missing = round(_PADDED_S * SAMPLE_RATE) - len(audio)
     return np.pad(audio, (0, missing)) if missing > 0 else audio

@@ -26,7 +26,7 @@ _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
 _ORDINALS = dict.fromkeys(("de", "tr"), r"(?:\d{1,3}|[IVXLC]+)\.")
 _ORDINALS |= dict.fromkeys(("cs", "hu", "pl"), r"[IVXLC]+\.")
 _COUNTED = re.compile(r"\d|[IVXLC]{2,}\b")
-# Where other lists serve better than that of the language, or of English if there is none.
+# Exceptions from the rule: the list of the language, or of English if there is none.
 _LISTS = {"mk": ["bg"], "pt": ["pt", "es"], "sv": ["da"]}
 _OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have me, fa and no.
 
@@ -34,7 +34,7 @@ _OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have 
 def ends_sentence(
     word: str, following: str | None, language: str = "en", previous: str = ""
 ) -> bool:
-    """Whether a sentence ends with ``word``; the words around it are known or not.
+    """Whether a sentence ends with ``word``; the words around it may be unknown.
 
     ``following`` is empty if nothing is said for a while, and ``None`` if it is not known yet.
     """
@@ -46,7 +46,7 @@ def ends_sentence(
     if bare.endswith("..") or re.fullmatch(_ORDINALS.get(language, "-"), bare):
         return False  # An ellipsis marks hesitation.
     after = following and (following.lstrip(_OPENERS) or following)
-    if bare[-2].isdigit():  # It may go on as a decimal or a time.
+    if bare[-2].isdigit():  # It may continue as a decimal or a time.
         return after == "" or bool(after and after[0].isalpha() and not after[0].islower())
     if (language, bare) == ("en", "I."):
         return True
@@ -72,7 +72,7 @@ def _listed(word: str, after: str, language: str) -> bool:
         after = "X"
     if language != "de" and _OPEN_SYLLABLES.fullmatch(word):  # German ``ca.`` precedes nouns.
         return False
-    # English knows titles that are written everywhere.
+    # English lists titles that are used in every language.
     codes, head = _LISTS.get(language, [language]) + ["en"] * word[0].isupper(), f"x {word} "
     found = [get_sentence_boundaries(code, head + after) for code in codes]
     return any(all(end["end_index"] != len(head) for end in ends) for ends in found)
@@ -81,7 +81,7 @@ def _listed(word: str, after: str, language: str) -> bool:
 def ends_after(
     words: Sequence[str], count: int, language: str = "en", following: str | None = None
 ) -> bool:
-    """Whether a sentence ends with the first ``count`` words; ``following`` stands behind all."""
+    """Whether a sentence ends with the first ``count`` words; ``following`` comes after all."""
     after = words[count] if count < len(words) else following
     return ends_sentence(words[count - 1], after, language, words[count - 2] if count > 1 else "")
 

@@ -1,4 +1,4 @@
-"""Incoming samples: checked, made safe, brought into range, and measured for loudness."""
+"""Incoming samples: validation, level, loudness and silence."""
 
 import logging
 import math
@@ -16,15 +16,15 @@ FRAME = SAMPLE_RATE // 50
 """Samples per loudness frame (20 ms)."""
 
 SILENCE_RMS = 0.001
-"""Audio below -60 dBFS in its loudest frame is silent: recognizers invent words there."""
+"""Audio whose loudest frame is below -60 dBFS is silent: recognizers invent words in it."""
 QUIET_RMS = 0.01
-"""An empty hypothesis of audio below -40 dBFS is accepted at once."""
+"""An empty hypothesis of audio below -40 dBFS is accepted immediately."""
 
 NEAR_S = 0.1
 """Error of word times."""
 
 APART_S = 1.0
-"""No word spans so much silence."""
+"""Longest silence inside a word."""
 
 QUIET_SPAN = SAMPLE_RATE // 20
 """Samples of a candidate for the quietest place (50 ms)."""
@@ -37,7 +37,7 @@ CLICKS = 0.001
 
 
 class Intake:
-    """Turns a client's chunks into safe samples; warns once per stream and kind of damage."""
+    """Validates a client's chunks; warns once per stream and kind of damage."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
@@ -46,7 +46,7 @@ class Intake:
         """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
 
         Raises:
-            ValueError: it is no mono waveform of floating-point samples.
+            ValueError: it is not a mono waveform of floating-point samples.
         """
         samples = np.asarray(chunk)
         if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
@@ -66,15 +66,16 @@ class Intake:
     def _warn(self, kind: str, message: str) -> None:
         if kind not in self._warned:
             self._warned.add(kind)
-            LOGGER.warning("%s (said once per stream)", message)
+            LOGGER.warning("%s (logged once per stream)", message)
 
 
 def in_range(audio: FloatArray) -> FloatArray:
     """Return ``audio`` (``[samples]``) at a level at which it stays in [-1, 1].
 
-    Qwen divides a whole recording by a peak above 1. A level for every chunk would make seams, so
-    the live tail gets one whenever it is transcribed; features are relative to their loudest frame
-    anyway. Clicks are clipped: one broken sample must not turn half a minute of speech to silence.
+    Qwen divides a whole recording by a peak above 1. A level for every chunk would cause
+    discontinuities, so one is applied whenever the live tail is transcribed; features are relative
+    to their loudest frame anyway. Clicks are clipped: one broken sample must not silence half a
+    minute of speech.
     """
     size = np.abs(audio)
     if size.max(initial=0.0) <= 1.0:
@@ -91,10 +92,10 @@ def loudness(audio: FloatArray) -> float:
 def audible(
     audio: FloatArray, spans: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float] | None]:
-    """Return spans of ``audio``, in seconds, moved to its sound; ``None`` where there is none.
+    """Return spans of ``audio``, in seconds, moved to its sound; ``None`` for spans without sound.
 
-    Spans inside sound stay as they are. Aligners stretch words at the edge of sound into the
-    silence, or over it to the next sound; then the longer sound counts.
+    Spans inside sound do not change. Aligners stretch words at the edge of sound into the silence,
+    or across it to the next sound; then the longer sound counts.
     """
     loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
     last = max(0, loud.size - round(near))  # a word may be timed past the end
@@ -121,7 +122,7 @@ def audible(
 def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
     """Return the root mean square of every 20 ms frame; the last two may overlap."""
     frames = np.pad(audio, (0, -audio.size % FRAME)).reshape(-1, FRAME)
-    if audio.size >= FRAME:  # a few samples and zeros would pass for silence
+    if audio.size >= FRAME:  # a few samples padded with zeros would count as silence
         frames[-1] = audio[-FRAME:]
     levels: npt.NDArray[np.float64] = np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1))
     return levels
@@ -133,7 +134,7 @@ def quietest(audio: FloatArray, begin: int, end: int) -> int:
     room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
     if room < 0:
         return (begin + end) // 2
-    starts = np.arange(room // 2 % hop, room + 1, hop)  # one of them is in the middle
+    starts = np.arange(room // 2 % hop, room + 1, hop)  # one of the candidates is in the middle
     total = np.concatenate([[0.0], np.cumsum(part)])
     power = total[starts + QUIET_SPAN] - total[starts]
     quiet = starts[power <= QUIET_ENOUGH * power.min() + 1e-9]

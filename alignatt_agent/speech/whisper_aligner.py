@@ -19,7 +19,7 @@ _MARKS = re.compile(r"\W+$")
 
 
 class WhisperAligner:
-    """Finds when each word of a transcript was spoken; needs no model of its own."""
+    """Finds when each word of a transcript was spoken, without another model."""
 
     def __init__(self, model: CpuWhisper) -> None:
         self._model, self._prompt = model, WhisperPrompt(model.tokenizer, model.name)
@@ -27,14 +27,14 @@ class WhisperAligner:
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their times in ``audio``, ``[samples]``, not clipped.
 
-        A word ends where its mark begins: the pause behind it is attended to from the mark.
+        A word ends where its punctuation begins: the decoder attends to the pause from there.
         """
         tokenizer = self._model.tokenizer
         ids = tokenizer.encode(f" {text}", add_special_tokens=False)
         whole = tokenizer.decode(ids)
         if not split_words(whole):
             return []
-        # CTranslate2 adds the token for transcripts without times.
+        # CTranslate2 itself adds the token for transcripts without times.
         prompt = self._prompt.ids(find_language(language).name)[:-1]
         starts = self._model.token_starts(audio, prompt, ids)
         ends = [len(tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]

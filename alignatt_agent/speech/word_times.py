@@ -20,7 +20,7 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
 
     Words that match an item take its times; a block that was split or joined is laid over the
     items by characters; words without an item share the gap around them. Times never decrease and
-    are not negative; those of a word that is cut off may pass ``duration``.
+    are not negative; the end of a word that is cut off may be past ``duration``.
     """
     items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
     spans: list[Span | None] = [None] * len(words)
@@ -43,7 +43,7 @@ def bare(text: str) -> str:
 
 
 def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
-    """Lay ``words`` over ``items`` of another count, proportionally to characters."""
+    """Distribute ``words`` over a different number of ``items``, in proportion to characters."""
     sizes = [max(1, len(bare(item.text))) for item in items]
     lengths = [max(1, len(word)) for word in words]
     scale = sum(sizes) / sum(lengths)
@@ -68,7 +68,7 @@ def _time_at(
 def fill_gaps(
     spans: Sequence[Span | None], words: Sequence[str], end: float, begin: float = 0.0
 ) -> list[Span]:
-    """Return all spans: those that are ``None`` share the gap around them by characters."""
+    """Return all spans; those that are ``None`` divide the gap around them by characters."""
     filled: list[Span] = []
     for i, span in enumerate(spans):
         if span is not None:

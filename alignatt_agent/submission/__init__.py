@@ -1,1 +1,1 @@
-"""What a team hands in for the IWSLT simultaneous task: the bundle, its image, its validator."""
+"""Submission to the IWSLT simultaneous task: the bundle, its image and its validator."""

@@ -44,7 +44,7 @@ def pair_runs(
         regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
     if not len(configs) == len(folders) == len(regimes):
         raise SubmissionError(
-            f"{len(configs)} configurations, {len(folders)} runs and {len(regimes)} regimes: name "
+            f"{len(configs)} configurations, {len(folders)} runs and {len(regimes)} regimes: give "
             f"one run folder and one regime for each configuration, in the same order"
         )
     for config, regime in zip(configs, regimes, strict=True):
@@ -55,8 +55,8 @@ def pair_runs(
             )
     if len(set(regimes)) != len(regimes):
         raise SubmissionError(
-            f"two configurations for one regime ({', '.join(regimes)}): a bundle holds one system "
-            f"for each direction and regime"
+            f"two configurations for one regime ({', '.join(regimes)}): name one configuration "
+            f"for each regime"
         )
     return [ScoredRun(*item) for item in zip(configs, folders, regimes, strict=True)]
 

@@ -162,7 +162,7 @@ def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Score
         try:
             return score(run, devset, target, log)
         except ScoringError as error:
-            # The folder is gone when this is read.
+            # The temporary folder does not exist any more when this is read.
             raise ScoringError(str(error).replace(f"{folder}/", "")) from None
 
 
@@ -209,7 +209,7 @@ def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterat
 
 
 def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | None:
-    """Return why the output ``text`` cannot be in the language ``target``, or ``None``.
+    """Return why the output ``text`` is not in the language ``target``, or ``None``.
 
     ``samples`` are texts of known languages by code: the references of the dev set. They are
     compared by chrF, for which order does not matter.

@@ -13,7 +13,7 @@ Examples:
 
   examples of every command: alignatt submission COMMAND --help
 
-exit status: 0 done; 1 a violation, or not healthy; 2 nothing was done
+exit status: 0 done; 1 violation found, or server not healthy; 2 nothing was done
 """
 
 import argparse
@@ -54,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", required=True, help="the bundle", **folder)
     add("--devset", help="dev set; default: that of the recordings", **folder)
     add("--team", default="alignatt", help="name of the team; default %(default)s")
-    add("--contact", default="(fill in: --contact)", help="address for questions of the organizers")
+    add("--contact", default="(fill in: --contact)", help="address for the organizers' questions")
     add("--no-check", action="store_true", help="build only")
 
     text = (
@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--server-config", type=Path, metavar="YAML", help="another server configuration")
     add("--dry-run", action="store_true", help="check everything and print the command")
 
-    text = "check whether a server on this machine accepts audio; occupies no processor"
+    text = "check whether a server on this machine accepts audio; does not occupy a processor"
     add = command("health --port 8080", _health, text)
     add("--port", type=int, default=PORT, help="default %(default)s")
     return parser

@@ -96,7 +96,7 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
     relative = Path(configured)
     if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
         raise SubmissionError(
-            f"{configured} is a path of this machine and will not exist in an image; use a path "
+            f"{configured} is a path of this machine that an image does not have; use a path "
             f"relative to the working directory, or an id on the hub, and run the dev set again"
         )
     target = weights / relative

@@ -33,7 +33,7 @@ PROBE = "health"
 
 
 class UnhealthyError(AlignAttError, RuntimeError):
-    """The server does not answer, or something else does."""
+    """The server does not answer, or another server does."""
 
     exit_status = 1
 
@@ -120,5 +120,5 @@ def check_health(hostname: str, port: int) -> None:
         connection.close()
     if status != http.client.NO_CONTENT:
         raise UnhealthyError(
-            f"{hostname}:{port} answered {status}, expected 204: is it another server?"
+            f"{hostname}:{port} answered {status}, expected 204: is the port another server's?"
         )

@@ -1,4 +1,4 @@
-"""Checks that scores, configuration, versions and image of a system match."""
+"""Checks that scores, configuration, versions and image of a system agree."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ BUILD_AGAIN = "build the bundle again"
 def check_config(
     where: str, config: AgentConfig, signature: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Verify that the scores of a system belong to its configuration."""
+    """Check that the scores of a system belong to its configuration."""
     digest, signed = config.digest(), signature.get("config_sha256")
     if signed != digest:
         message = f"its hash is {digest}, the scores were signed for {signed}"

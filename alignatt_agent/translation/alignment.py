@@ -1,4 +1,4 @@
-"""Which source words accepted tokens translate, after the words were revised or closed."""
+"""Source words of accepted tokens, after these words were revised or their sentence closed."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -8,14 +8,14 @@ from alignatt_agent.types.running_text import common_prefix
 
 Ids = tuple[int, ...]
 Aligned = tuple[int | None, ...]
-"""The source word of every accepted token, where it is known."""
+"""The source word of every accepted token, or ``None`` if unknown."""
 
 
 def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     """Return the position in ``new`` of every word of ``old``; positions never decrease.
 
-    Words that ``new`` does not reach map past its end, one by one: a closed sentence is the
-    beginning of the earlier live words, so the others belong to what follows it.
+    Words beyond ``new`` map past its end, one by one: a closed sentence is the beginning of the
+    earlier live words, so the others belong to the next sentence.
     """
     places: list[int] = []
     bare = [_bare(word) for word in old], [_bare(word) for word in new]
@@ -27,15 +27,15 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Aligned:
-    """Return where aligned words of ``old`` are in ``new``, at most its last one."""
+    """Return the positions in ``new`` of aligned words of ``old``, at most its last one."""
     places, last = carry_over(old, new), len(new) - 1
     return tuple(None if word is None else min(places[word], last) for word in aligned)
 
 
 def first_of_next(units: UnitDecoder, accepted: Ids, aligned: Aligned, length: int) -> int:
-    """Return how many accepted tokens translate the first ``length`` source words.
+    """Return the number of accepted tokens that translate the first ``length`` source words.
 
-    Single peaks err, so the split is the last of the unit boundaries that contradict the fewest of
+    Single peaks can be wrong, so the split is the last unit boundary that contradicts the fewest of
     them. A closing mark never opens the next sentence.
     """
     beyond = [word is not None and word >= length for word in aligned]
@@ -52,7 +52,7 @@ def first_of_next(units: UnitDecoder, accepted: Ids, aligned: Aligned, length: i
 
 
 def repeated_of(units: UnitDecoder, kept: Ids, rest: Ids, finish: Ids) -> int:
-    """Return how many ``rest`` tokens after ``kept`` ``finish`` repeats, in whole units."""
+    """Return how many ``rest`` tokens ``finish`` repeats after ``kept``, in whole units."""
     same = common_prefix(rest, finish)
     cuts = units.boundaries(kept + rest, len(kept))
     return max((cut - len(kept) for cut in cuts if cut - len(kept) <= same), default=0)

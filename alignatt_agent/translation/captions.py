@@ -1,4 +1,4 @@
-"""Captions of the speech itself, instead of a translation."""
+"""Captions in the spoken language, instead of a translation."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ class Captions:
     gated: GatedDraft | None = None
     steps = 0
     emitted = 0
-    _accepted = ""  # of what comes next, was emitted before
+    _accepted = ""  # of the next words, emitted before
 
     def reset(self) -> None:
         """Do nothing: there is no state."""
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Leave out the words of ``accepted``, which are recognized again."""
+        """Skip the words of ``accepted``, which will be recognized again."""
         self._accepted = accepted.strip()
 
     def draft_ahead(self, view: SourceView) -> None:

@@ -1,7 +1,7 @@
-"""Decodes token ids that grow: a new token with a few before it, to the text of all together.
+"""Decodes growing token ids: a new token is decoded with only a few tokens before it.
 
-Decoding begins afresh at a token that no run of bytes crosses, if the text from it on stays the
-same and a unit begins there. Without such a token everything is decoded.
+Decoding starts at a token at which no sequence of bytes is split, a unit begins, and the text after
+it is unchanged. Without such a token everything is decoded.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,13 +12,13 @@ from alignatt_agent.types.running_text import common_prefix
 
 BROKEN = "\ufffd"
 LOOK = 8
-"""Such a token is looked for whenever so many more are decoded together. For each of 400 tokens of
-a sentence, with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
+"""Such a token is searched whenever this many tokens are decoded together. For each of 400 tokens
+of a sentence, with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Text of token ids: that of the ``tail``, behind the ``head`` that no later token changes."""
+    """Text of token ids: the text of the ``tail``, after a ``head`` that no later token changes."""
 
     head: str = ""
     tail: tuple[int, ...] = ()
@@ -26,7 +26,7 @@ class Decoded:
 
 
 class GrowingText:
-    """Texts of sequences that mostly begin like the one before; ``parts`` says where units part."""
+    """Texts of sequences that mostly extend the previous one; ``parts`` finds unit boundaries."""
 
     def __init__(self, tokenizer: Any, parts: Callable[[str, int], bool]) -> None:
         self._tokenizer, self._parts = tokenizer, parts
@@ -34,7 +34,7 @@ class GrowingText:
         self._read = [Decoded()]
 
     def read(self, ids: Sequence[int]) -> list[Decoded]:
-        """Return the text of every beginning of ``ids``, the empty one included."""
+        """Return the text of every prefix of ``ids``, including the empty one."""
         same = common_prefix(self._ids, ids)
         if same < len(ids):
             found = self._read[: same + 1]
@@ -57,7 +57,7 @@ class GrowingText:
             for cut in range(len(tail) - 1, len(tail) - LOOK, -1):
                 alone = self.decode(tail[cut : cut + 1])
                 if BROKEN in alone or not alone.strip() or (alone.isascii() and len(alone) < 2):
-                    continue  # it shows nothing, or may be a byte, which more bytes change
+                    continue  # it has no text, or may be a byte that later bytes change
                 rest = self.decode(tail[cut:])
                 if text.endswith(rest) and self._parts(text, len(text) - len(rest)):
                     return Decoded(before.head + text[: -len(rest)], tail[cut:], rest)

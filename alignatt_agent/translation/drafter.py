@@ -16,10 +16,10 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft with the state it continues, kept to be gated again when the frontier moves.
+    """A draft with the state it continues; it is gated again when the frontier moves.
 
     ``earlier`` holds the whole translations of earlier sources of the utterance, latest first.
-    The policy may rely on ``accessible`` words; it read ``scanned`` drafted tokens.
+    The first ``accessible`` words are accessible; the policy read ``scanned`` drafted tokens.
     """
 
     source: tuple[str, ...]
@@ -41,7 +41,7 @@ class Drafted:
         return self.prefix + self.draft.token_ids[: self.scanned]
 
     def context(self, units: UnitDecoder) -> DraftContext:
-        """Return what policies read that read no attention."""
+        """Return the input of policies that do not read attention."""
         begin = len(self.prefix)
 
         def unit_ends() -> tuple[int, ...]:
@@ -59,11 +59,11 @@ class Drafted:
 class Drafter:
     """Drafts of one stream, counted and timed.
 
-    Successive drafts are mostly equal, so the engine gets the previous one as expected tokens and
-    verifies it in one pass (unless ``verify`` is false). ``expected`` is how the last whole draft
-    translates the open utterance. ``steps`` counts forward passes. A token of the source may need
-    so many (``expansion``) of the target. ``whole`` ends a draft, given the translation before it,
-    where it stops being one.
+    Successive drafts are mostly equal. The engine therefore gets the previous one as expected
+    tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is how the last
+    whole draft translates the open utterance. ``steps`` counts forward passes. A source token may
+    need up to ``expansion`` target tokens. ``whole`` cuts a draft where it stops being a
+    translation, given the translation before it.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Drafter:
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids
         if draft.ended or self.expected[: len(whole)] != whole:
-            self.expected = whole  # else the last draft continues where this one was cut
+            self.expected = whole  # the previous draft continues where this one was cut
         return draft
 
     def finish(
@@ -117,9 +117,9 @@ class Drafter:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
         ``build`` makes a prompt of a source and its translation so far. Drafts of at most
-        ``max_tokens`` follow one another, until the translation repeats itself or has twice the
-        tokens that it needs, and 32 more. The second result is the source word of each token, if
-        ``readout`` gives rows.
+        ``max_tokens`` follow one another, until the translation loops or has 32 tokens more than
+        twice what it needs. The second result is the source word of each token, if ``readout``
+        gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Closed sentences with their translations, in front of the open one."""
+"""Closed sentences with their translations, before the open one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from alignatt_agent.types import Prompt
 from alignatt_agent.types.running_text import split_words
 
 GROWTH = 3
-"""The window grows to so many times its size before it is cut: a cut moves all that follows, so
+"""The window grows to this multiple of its size before it is cut: a cut moves all later tokens, so
 the engine computes the rest of the window again. Tokens computed for the 595 chunks of the embedded
 dev set, drafts and blocks of 16 tokens as of a run without, en-de and en-zh: 1.32 and 1.31 times
 those without a history for a window of two that moves, 1.10 at 2 times, 1.06 and 1.07 at 3."""
@@ -18,8 +18,8 @@ those without a history for a window of two that moves, 1.10 at 2 times, 1.06 an
 class History:
     """The beginning of prompts of one target; it only grows, until it is cut by whole sentences.
 
-    At least so many ``sentences`` are kept, if they fit into so many ``tokens``; 0 keeps none.
-    ``closed`` are those that are kept, and ``ids`` what stands for them in a prompt.
+    At least ``sentences`` of them are kept, if they fit into ``tokens`` tokens; 0 keeps none.
+    ``closed`` has the kept sentences, ``ids`` their token ids in a prompt.
     """
 
     builder: PromptBuilder
@@ -29,7 +29,7 @@ class History:
     ids: tuple[int, ...] = ()
 
     def add(self, words: Sequence[str], translation: Sequence[int]) -> "History":
-        """Append a sentence and the ids of its translation; one without either is left out."""
+        """Append a sentence and the ids of its translation, unless either is empty."""
         if not (self.sentences and words and translation):
             return self
         closed = (*self.closed, (tuple(words), tuple(translation)))

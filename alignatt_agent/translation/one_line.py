@@ -1,7 +1,7 @@
-"""A translation is one line: what a chat model writes after it is no translation.
+"""A translation is one line: later lines of a chat model are not translation.
 
-Instructed models comment on a translation, translate it again or answer it, behind a line break.
-The prompt shows one line to translate, so the first line break ends a draft like the end of a turn.
+After a line break, instructed models comment on a translation, repeat it or answer it. The prompt
+has one line to translate, so the first line break ends a draft like the end of a turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Ids = Sequence[int]
 def first_line(
     draft: Draft, before: Ids, text: Callable[[Ids], str], ids: Callable[[str], Ids]
 ) -> Draft:
-    r"""Return ``draft`` up to its first line break, as one that ended there.
+    r"""Return ``draft`` up to its first line break, marked as ended there.
 
     A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
 

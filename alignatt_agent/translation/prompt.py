@@ -25,7 +25,7 @@ from alignatt_agent.types import AlignAttError, Prompt
 from alignatt_agent.types.running_text import common_prefix, gaps, join_words
 
 DEFAULT = PromptWording()
-"""The wording of a configuration that has none."""
+"""The default wording."""
 
 _MARKER, _ANSWER = "\u2063source\u2063", "\u2063answer\u2063"
 
@@ -33,13 +33,13 @@ _CLOSED = re.compile(
     r"(<think>\s*)?</think>|<\|channel>thought\s*<channel\|>|\[THINK\]\s*\[/THINK\]"
     r"|(Reasoning Mode: )?/no_?think"
 )
-"""How templates close a reasoning turn at once, or turn reasoning off."""
+"""Texts with which templates close a reasoning turn immediately, or switch reasoning off."""
 
 _THOUGHTS = re.compile(r"(?i)(?<![a-z])(think(ing)?|reason(s|ing)?|thoughts?)(?![a-z]).{,20}")
 
 
 class PromptError(AlignAttError, ValueError):
-    """A prompt cannot be serialized for a model; the message says why and what to change."""
+    """A prompt cannot be serialized for a model; the message gives the reason and the fix."""
 
 
 class PromptBuilder:
@@ -51,7 +51,7 @@ class PromptBuilder:
         target: English name of the target language.
         wording: the text around the source.
         context: the text for ``{context}`` in the wording.
-        terms: returns what follows a source, given its words; nothing without terms in it.
+        terms: returns the text after a source, given its words; empty without terms in it.
 
     Attributes:
         dated: whether the template writes today's date.
@@ -138,7 +138,7 @@ class PromptBuilder:
         target: Language,
         context: str = "",
     ) -> PromptBuilder:
-        """Return the builder of a direction; ``context`` has names and terms, one in a line."""
+        """Return the builder of a direction; ``context`` has names and terms, one per line."""
         every = [(term, term.translation(target.code)) for term in read_terms(context)]
         plain = ", ".join(term.text for term, translation in every if translation is None)
 
@@ -152,7 +152,7 @@ class PromptBuilder:
         return cls(tokenizer, source.name, target.name, wording, listed, terms)
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text as it stands."""
+        """Return the ids of a text without special tokens."""
         return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
@@ -163,9 +163,9 @@ class PromptBuilder:
 
     @cached_property
     def _closing(self) -> tuple[str, str]:
-        """What stands between a closed source and its translation, and between that and the next.
+        """Return the texts between a closed source, its translation and the next source.
 
-        Turns of the chat, if with them the text around the open source stays the same.
+        These are chat turns, if with them the text around the open source does not change.
         """
         if self._turns:
             answer = {"role": "assistant", "content": _ANSWER}
@@ -183,7 +183,7 @@ class PromptBuilder:
     def closed(
         self, words: Sequence[str], translation: Sequence[int], first: bool
     ) -> tuple[int, ...]:
-        """Return the part of a closed sentence in the history, its ``translation`` included."""
+        """Return the part of a closed sentence in the history, including its ``translation``."""
         closing, again = self._closing
         opening = self._before if first else again
         text = opening + join_words(words) + self._terms(words) + closing
@@ -194,7 +194,7 @@ class PromptBuilder:
     ) -> Prompt:
         """Build the prompt for ``words`` continued after the ``accepted`` target ids.
 
-        ``history`` are the joined parts of the sentences before, see ``closed``.
+        ``history`` has the joined parts of the previous sentences, see ``closed``.
         """
         if not words or any(len(word.split()) != 1 for word in words):
             raise ValueError(
@@ -209,10 +209,10 @@ class PromptBuilder:
 
 
 def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:
-    """Refuse a template after which the model does not answer at once.
+    """Refuse a template after which the model would reason before it answers.
 
-    The generation prompt has to be the beginning of a ``finished`` turn, but for white space and a
-    closed reasoning turn, and nothing but ``ours`` may mention thoughts.
+    The generation prompt must be the beginning of a ``finished`` turn, except for white space and a
+    closed reasoning turn, and only ``ours`` may mention thoughts.
     """
     rest = opened = opened.rstrip()
     finished = finished.partition(_ANSWER)[0].rstrip()
@@ -234,7 +234,7 @@ def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence
         f"the chat template of {tokenizer.name_or_path} {problem}: the model would write its "
         f"thoughts, and they would be emitted as translation; {tried}give the switch of the model "
         "card in prompt.system, or write the whole turn in prompt.before and prompt.after and set "
-        "prompt.chat to false; or take a model that answers at once"
+        "prompt.chat to false; or use a model without reasoning"
     )
 
 

@@ -1,4 +1,4 @@
-"""The translation of one utterance after the other: draft, gate, round to units, emit."""
+"""Translation of successive utterances: draft, gate, round to units, emit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,24 +19,24 @@ from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
 
 MEMORY = 8
-"""Drafts of earlier sources that a policy gets."""
+"""Number of drafts of earlier sources that a policy gets."""
 
 
 class Translator:
     """Append-only translation of a stream of utterances.
 
     The accepted token ids of the open utterance only grow, and their text is the emitted text: a
-    draft that goes on inside its last word is appended to that word. Forbidding such a draft would
-    turn ``3`` of ``3,5`` into another number, and waiting would hold back the whole sentence.
-    Each step makes a ``StreamState`` of the one before, which is replaced at the end: after an
-    exception everything is as before the call, which may be repeated.
+    draft that continues its last word is appended to that word. Rejecting such a draft would change
+    the number ``3,5`` to ``3``, and waiting would hold back the whole sentence. Each step computes
+    a new ``StreamState`` and replaces the old one at its end: after an exception the state is that
+    before the call, which may be repeated.
 
     Args:
-        readout: attention heads; without it a prefix has no source words and is never split.
+        readout: attention heads; without them tokens have no source words, nor are prefixes split.
         spaced: whether the target language separates words by white space.
         early_stop: let the engine end a draft where the policy closes.
         verify: let the engine verify the previous draft, see ``Drafter``.
-        history: gets closed sentences, and stands in front of the open one.
+        history: receives closed sentences, and precedes the open one in prompts.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Translator:
 
     @property
     def gated(self) -> GatedDraft | None:
-        """The draft and the decision of the last ``update``, if it had one."""
+        """The draft and the decision of the last ``update``, if any."""
         return self._state.gated
 
     def reset(self) -> None:
@@ -91,7 +91,7 @@ class Translator:
         self._state = replace(self._state, utterance=Utterance(), gated=None)
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Take sentences into the history, if there is one; ``accepted`` begins the open one."""
+        """Add sentences to the history, if any; ``accepted`` is translated of the open one."""
         history = self._state.history.remember(sentences)
         utterance = Utterance().accepting(history.builder.ids(accepted), ())
         utterance = replace(utterance, apart=not utterance.accepted)
@@ -100,7 +100,7 @@ class Translator:
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance as far as the policy allows.
 
-        A changed source costs one draft; a moved frontier alone gates the last draft again.
+        A changed source needs one draft; if only the frontier moved, the last draft is gated again.
         """
         source, accessible = _read(view)
         utterance, emission = self._state.utterance.hearing(source), Emission()
@@ -113,7 +113,7 @@ class Translator:
         return emission
 
     def draft_ahead(self, view: SourceView) -> None:
-        """Draft ahead for an ``update`` with the same words; its ``accessible`` may differ."""
+        """Draft ahead for an ``update`` with the same words; ``accessible`` may differ."""
         (source, accessible), state = _read(view), self._state
         if accessible > 0 and not state.utterance.decided(source):
             ahead, _ = self._gate(state, source, accessible)
@@ -124,9 +124,9 @@ class Translator:
         """Translate a closed sentence to its end and open the next utterance.
 
         Drafts without a gate follow one another until the model ends its turn, at most as long as
-        ``Drafter.finish`` says; what repeats itself is said once. Accepted tokens that are aligned
-        past the sentence become the accepted prefix of the next utterance, without those that the
-        model now repeats: they belong to this sentence and are not emitted again.
+        ``Drafter.finish`` says; repetitions of a loop are emitted once. Accepted tokens that are
+        aligned past the sentence become the accepted prefix of the next utterance, without those
+        that the model now repeats: they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -147,11 +147,11 @@ class Translator:
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
-        # The rest was emitted last, and is not what these units continue.
+        # The rest was emitted last, but these units do not continue it.
         state = replace(state, utterance=replace(now, apart=now.apart or bool(rest)))
         state, emission = self._emit(state, kept, finish, sources, words)
         if rest and is_punctuation("".join(emission.units)):
-            emission = Emission()  # a late full stop would dangle in the next sentence
+            emission = Emission()  # a late full stop would appear in the next sentence
 
         done = kept if rest else kept + finish
         opened = Utterance(
@@ -172,7 +172,7 @@ class Translator:
     def _gate(
         self, state: StreamState, source: tuple[str, ...], accessible: int
     ) -> tuple[Drafted, Decision]:
-        """Return the draft for ``source``, an earlier one if it still holds, and its decision."""
+        """Return the draft for ``source``, an earlier one if still valid, and its decision."""
         now = state.utterance
         self._drafter.expected = now.expected
         drafted = now.draft_for(source)
@@ -192,7 +192,7 @@ class Translator:
             if done or decision.closed:
                 scanned = len(decision.peaks) or len(draft.token_ids)
                 return replace(drafted, scanned=scanned), decision
-            # The gate has opened since the engine stopped at it, or nothing is drafted yet.
+            # The frontier moved after the engine stopped at the gate, or nothing is drafted yet.
             draft = self._drafter.draft(
                 drafted.prompt,
                 drafted.prefix,
@@ -206,7 +206,7 @@ class Translator:
     def _accept(
         self, state: StreamState, drafted: Drafted, decision: Decision, words: Sequence[Word]
     ) -> tuple[StreamState, Emission]:
-        """Emit what the policy accepts of a draft, in whole units."""
+        """Emit the part of a draft that the policy accepts, in whole units."""
         now, draft = state.utterance.deciding(drafted, self._drafter.expected), drafted.draft
         state, emission = replace(state, utterance=now), Emission()
         # Recognizers punctuate a word only once they know what follows, and a mark that comes later
@@ -244,7 +244,7 @@ class Translator:
         sources: Sequence[int],
         words: Sequence[Word],
     ) -> tuple[StreamState, Emission]:
-        """Emit the units of ``added`` tokens; ``sources`` are theirs among the source words."""
+        """Emit the units of ``added`` tokens; ``sources`` has the source words of these tokens."""
         units, now = self._units.units(before, added), state.utterance
         if len(sources) == len(added):
             times = spans(self._units.owners(before, added), sources, words)

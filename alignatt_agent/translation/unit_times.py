@@ -1,4 +1,4 @@
-"""Source times of units: those of the words at the attention peaks of their tokens."""
+"""Source times of units: the times of the words at the attention peaks of their tokens."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from alignatt_agent.types import Draft, Prompt, SourceSpan, Word
 
 
 def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
-    """Return the source word at the attention peak of each drafted token; none without rows.
+    """Return the source word at the attention peak of each drafted token; empty without rows.
 
-    The heads are only averaged: a filter that normalizes by earlier rows has none for the first
-    token of a draft.
+    The heads are only averaged: a filter that normalizes by earlier rows gives no peak for the
+    first token of a draft.
     """
     if draft.rows is None or not draft.token_ids:
         return ()
@@ -21,7 +21,7 @@ def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
 def spans(
     owners: Sequence[Sequence[int]], places: Sequence[int], words: Sequence[Word]
 ) -> tuple[SourceSpan, ...]:
-    """Return for each unit the time from its first source word to its last one.
+    """Return the time of each unit, from its first source word to its last one.
 
     ``owners`` has the tokens of each unit, ``places`` the source word of each token.
     """
@@ -32,10 +32,10 @@ def spans(
 def spread(
     count: int, last: tuple[float, float], begin: float, end: float
 ) -> tuple[SourceSpan, ...]:
-    """Return ``count`` equal parts of the time from ``begin`` to ``end`` that no unit has yet.
+    """Return ``count`` equal parts of the time from ``begin`` to ``end`` that has no unit yet.
 
-    ``last`` is the time of the unit before. Where it reaches the end, a sentence closed before
-    words that were live, and the units share that time: starts and ends never decrease.
+    ``last`` is the time of the unit before. If it reaches the end, a sentence closed before live
+    words, and all units get that time: starts and ends never decrease.
     """
     since, until = last
     if end <= until:

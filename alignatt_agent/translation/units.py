@@ -1,14 +1,14 @@
-"""Stability units: which draft prefixes end on one, and the text they append.
+"""Stability units: the draft prefixes that end on one, and the text that they append.
 
-Token ids are the only truth; text is always what the tokenizer makes of a whole id sequence.
-Rounding drops ids and never splits a token, so a token that ends inside a unit is dropped with
-the rest of that unit. A unit begins with the white space in front of it, as one character, so the
-units of accepted ids, one after the other, are the text of those ids.
+Token ids define the output; text is always decoded from a whole id sequence. Rounding drops ids and
+never splits a token, so a token that ends inside a unit is dropped with the rest of that unit. A
+unit begins with the white space in front of it, as one character, so the units of accepted ids, one
+after the other, are the text of those ids.
 
 * Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
-  the draft goes on with white space. Punctuation alone does not complete it: a quotation mark, a
-  decimal or another dot may follow.
-  A draft that goes on inside an accepted word is appended to it without a space.
+  white space follows in the draft. Punctuation alone does not complete it: a quotation mark, a
+  decimal or another dot may follow. A draft that continues an accepted word is appended to it
+  without a space.
 * Unspaced scripts: a unit is one grapheme cluster, in Thai with its vowels, or a run of Latin
   letters, digits and ASCII marks, which is complete when something else follows.
 * At the very end of a draft the last unit is complete only if nothing can be glued to it any more
@@ -28,7 +28,7 @@ from alignatt_agent.translation.decoding import GrowingText
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
-"""Marks that may stand behind a closing one."""
+"""Marks that may follow a closing one."""
 _RUN = r"[[\p{ASCII}\p{L}\p{N}\p{S}\p{M}]--[\s\x1c-\x1f\p{ea=W}\p{ea=F}\u0e00-\u0e7f]]"
 _CLUSTER = r"\p{InPC=Visual_Order_Left}*\X\p{InPC=Right}*"  # Thai: one vowel comes first
 _UNSPACED = regex.compile(rf"([\s\x1c-\x1f]*+)((?:(?={_RUN})\X)+|{_CLUSTER})", regex.V1)
@@ -48,7 +48,7 @@ def is_punctuation(text: str) -> bool:
 
 
 def part(left: str, right: str) -> bool:
-    """Whether two texts of an unspaced script that touch are different units."""
+    """Whether two adjacent texts of an unspaced script are different units."""
     return any(found.end() == len(left) for found in _UNSPACED.finditer(left + right))
 
 
@@ -84,7 +84,7 @@ class UnitDecoder:
     def units(self, accepted: Sequence[int], added: Sequence[int]) -> tuple[str, ...]:
         """Return the units that ``added`` ids append to the text of the ``accepted`` ones.
 
-        Where a decoder rewrites earlier text, which is emitted, the added ids are read alone.
+        If a decoder rewrites emitted text, only the added ids are decoded.
         """
         if not added:
             return ()
@@ -105,7 +105,7 @@ class UnitDecoder:
         offset = written
         for text in texts:
             begin, written = written, max(written, len(_solid(text)))
-            # A part of a character counts for the character that comes next.
+            # Part of a character counts for the next character.
             spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
         owners: list[list[int]] = []
         end = 0
@@ -121,20 +121,20 @@ class UnitDecoder:
         return last.head + last.text
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each id alone."""
+        """Return the text of each id, decoded alone."""
         return tuple(self._growing.decode((token,)) for token in ids)
 
     def _texts(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
         """Return the texts of ``accepted`` and of what each ``added`` id makes of it.
 
-        They leave out the same beginning of it, which ends between units.
+        All leave out the same beginning of it, which ends between units.
         """
         found = self._growing.read((*accepted, *added))[len(accepted) :]
         begin = len(found[0].head)
         return [read.head[begin:] + read.text for read in found]
 
     def _appended(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
-        """Return such texts; where a decoder rewrites earlier text, those of ``added`` alone."""
+        """Return such texts; if a decoder rewrites earlier text, those of ``added`` alone."""
         texts = self._texts(accepted, added)
         if texts[-1].startswith(texts[0]):
             return texts
@@ -162,5 +162,5 @@ class UnitDecoder:
 
 
 def _solid(text: str) -> str:
-    """Leave out white space and broken characters."""
+    """Remove white space and broken characters."""
     return "".join(text.replace(BROKEN, "").split())

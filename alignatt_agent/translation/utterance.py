@@ -1,4 +1,4 @@
-"""The open utterance and its stream as values: a step of the translator makes new ones."""
+"""The open utterance and its stream as values: each step of the translator creates new ones."""
 
 from dataclasses import dataclass, replace
 
@@ -10,14 +10,14 @@ from alignatt_agent.types import GatedDraft
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """The open utterance. What it has names its state.
+    """The open utterance. Its fields determine its state.
 
     * *new*: nothing.
     * *awaited*: ``accepted`` tokens that were emitted before the stream; no ``source`` yet.
-    * *carried*: ``accepted`` tokens and ``source`` words from behind the sentence that closed.
-    * *decided*: ``drafted`` for ``source``; how far the policy let it go is ``accepted``.
+    * *carried*: ``accepted`` tokens and ``source`` words from after the closed sentence.
+    * *decided*: ``drafted`` for ``source``; the part that the policy let through is ``accepted``.
 
-    In each of them a draft may be made ``ahead``, for the source of the next update.
+    In each state a draft may be made ``ahead``, for the source of the next update.
 
     Attributes:
         source: the words that ``aligned`` numbers.
@@ -39,11 +39,11 @@ class Utterance:
 
     @property
     def awaited(self) -> bool:
-        """Whether the words of its accepted tokens are still to come."""
+        """Whether the source words of the accepted tokens have not arrived yet."""
         return bool(self.accepted) and not self.source
 
     def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
-        """Whether the policy decided on a draft for ``source``, with so many words accessible."""
+        """Whether the policy decided on a draft for ``source`` with this many accessible words."""
         last = self.drafted
         return bool(last and last.source == source and accessible in (None, last.accessible))
 
@@ -63,7 +63,7 @@ class Utterance:
         return self if source else Utterance()
 
     def deciding(self, drafted: Drafted, expected: tuple[int, ...]) -> "Utterance":
-        """Follow a draft to its source, which may be revised."""
+        """Return the utterance with the source of a draft, which may be revised."""
         aligned = realigned(self.aligned, self.source, drafted.source)
         decided = replace(self, source=drafted.source, aligned=aligned, drafted=drafted)
         return replace(decided, ahead=None, expected=expected)
@@ -76,7 +76,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """All that decides what a stream emits next, and what it did last.
+    """The state of a stream's translation, and its last step.
 
     Attributes:
         history: closed sentences.
@@ -84,7 +84,7 @@ class StreamState:
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.
         unit: the last of the emitted units.
-        told: its start, and the end of the speech whose units have times.
+        told: start of that unit, and end of the speech whose units have times.
     """
 
     history: History

@@ -1,4 +1,4 @@
-"""The types that pass through the cascade (Figure 1 of the paper).
+"""Data types of the cascade (Figure 1 of the paper).
 
 Times are absolute seconds from the start of the stream. Audio is mono float32 at 16 kHz.
 Token positions count from the first token of the prompt.

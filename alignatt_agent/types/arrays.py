@@ -1,4 +1,4 @@
-"""Arrays, and the sampling rate of those with audio."""
+"""Array types, and the sampling rate of audio."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,4 +6,4 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float32]
 
 SAMPLE_RATE = 16_000
-"""Sampling rate of every waveform inside the cascade, in Hz."""
+"""Sampling rate of all audio inside the cascade, in Hz."""

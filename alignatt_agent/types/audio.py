@@ -1,7 +1,7 @@
 """Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which carries FFmpeg).
 
-One resampler as long as the format stays, so there are no seams; frame by frame, so hours of audio
-take constant memory. A sample stands at the time at which a player plays it.
+One resampler is used until the format changes, so there are no discontinuities. Frames are decoded
+one by one, so hours of audio take constant memory. Sample times are those of a player.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Samples = npt.NDArray[np.int16]
 """``[samples]``."""
 
 ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
-"""FFmpeg's options for HTTP: it asks again only for the rest, if the server gives it."""
+"""FFmpeg's options for HTTP: it reconnects and requests only the rest, if the server can."""
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
 """Shorter gaps are rounding and delays of encoders; a longer one inside a stream is another clock,
 as FFmpeg's ``dts_delta_threshold`` has it, and so is a later start."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""In opposite phase the difference of two channels has so many times the power of their sum, of
-which each sample keeps so much: a quarter of a second."""
+"""In opposite phase the difference of two channels has this many times the power of their sum, of
+which each sample keeps this share: a quarter of a second."""
 
 
 class AudioError(AlignAttError, ValueError):
@@ -47,7 +47,7 @@ HINT = "; raw samples need a rate (--raw), an MP4 whose index is at its end a fi
 
 
 class Recording:
-    """The first audio track of whatever FFmpeg opens.
+    """The first audio track of a source that FFmpeg can open.
 
     Args:
         source: path, address, or binary stream.
@@ -55,7 +55,7 @@ class Recording:
         rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` if there is a header.
 
     Attributes:
-        seconds: its length, if that is known before it is decoded.
+        seconds: its length, if known before decoding.
         found: codec, rate and channels, for the user.
         tracks: how many audio tracks there are.
     """
@@ -63,7 +63,7 @@ class Recording:
     def __init__(
         self, source: str | Path | IO[bytes], name: str | None = None, rate: int | None = None
     ) -> None:
-        import av  # as slow to import as all of the evaluation, and most dev sets need none of it
+        import av  # the import is slow, and most dev sets do not need it
 
         self._name = name or str(source)
         self._hint = "" if isinstance(source, str | Path) or rate else HINT
@@ -76,7 +76,7 @@ class Recording:
         elif self._name.startswith("http"):
             given = {"options": ADDRESS}
         if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
-            source = f"file:{source}"  # FFmpeg takes "12:30 talk.wav" for an address
+            source = f"file:{source}"  # FFmpeg would read "12:30 talk.wav" as an address
         try:
             self._container: Any = av.open(source, **given)
         except self._errors as error:
@@ -84,7 +84,7 @@ class Recording:
         self.tracks = len(self._container.streams.audio)
         if not self.tracks:
             self._container.close()
-            raise AudioError(f"{self._name} holds no audio track")
+            raise AudioError(f"{self._name} has no audio track")
         self._stream = self._container.streams.audio[0]
         codec, length = self._stream.codec_context, self._container.duration
         self.seconds: float | None = length / av.time_base if length else None
@@ -126,21 +126,21 @@ class Recording:
             raise self._failed(error) from error
 
     def _frames(self) -> Iterator[Any]:
-        """Yield frames, without what is damaged."""
+        """Yield the frames that can be decoded."""
         for packet in self._container.demux(self._stream):
             try:
                 yield from packet.decode()
             except self._av.error.InvalidDataError:
-                _warn(f"{self._name} is damaged; what can be decoded is taken")
+                _warn(f"{self._name} is damaged; only the part that can be decoded is used")
 
     def _resampler(self, frame: Any) -> Any:
-        """Return a resampler to floats; it leaves two channels, and more than layouts have."""
+        """Return a resampler to floats; it keeps stereo, and channel counts without a layout."""
         mixed = frame is not None and 2 < frame.layout.nb_channels <= 8
-        options = {"rematrix_maxval": "1"}  # else it adds up channels instead of averaging them
+        options = {"rematrix_maxval": "1"}  # else it sums channels
         return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
 
     def _mono(self, frame: Any) -> FloatArray:
-        """Return the average of the channels; of two in opposite phase it inverts one."""
+        """Return the average of the channels, with one of two in opposite phase inverted."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:
@@ -160,12 +160,12 @@ class Recording:
 
 @cache
 def _warn(message: str) -> None:
-    """Warn, once."""
+    """Log a warning once."""
     LOGGER.warning(message)
 
 
 class Resampler:
-    """Converts one stream of 16-bit mono samples at ``rate`` Hz, cut anywhere."""
+    """Converts one stream of 16-bit mono samples at ``rate`` Hz, in pieces of any length."""
 
     def __init__(self, rate: int) -> None:
         import av

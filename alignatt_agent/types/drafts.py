@@ -1,4 +1,4 @@
-"""A prompt, what the model drafts after it, and what a policy says about the draft."""
+"""Prompts, drafts, and the decisions of a policy on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,12 +59,12 @@ class Draft:
 
     Attributes:
         token_ids: drafted ids without the end-of-turn token.
-        ended: whether the model closed the turn by itself, within the longest draft.
+        ended: whether the model ended its turn within ``max_tokens``.
         rows: one row per drafted token; ``None`` without a readout.
-        cut: whether the engine stopped because the gate rejects the last token.
+        cut: whether the engine stopped because the gate rejected the last token.
         steps: forward passes, one for each sampled token.
-        replay_s: seconds of the engine for its rows; on a GPU those of the host.
-        probabilities: of the drafted tokens, if the readout includes them.
+        replay_s: seconds in which the engine computed the rows; on a GPU, host time only.
+        probabilities: of the drafted tokens, if the readout asks for them.
     """
 
     token_ids: tuple[int, ...]
@@ -78,16 +78,16 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
-    """Input of policies that read no attention.
+    """Input of policies that do not read attention.
 
     Attributes:
         unit_ends: returns the ascending numbers of draft tokens at which stability units end; the
             last one is the length of the draft, even if its unit is not complete.
         earlier: continuations of the accepted translation in drafts of earlier sources of this
-            utterance, latest first, up to the first token that the gate rejected; empty ones
-            contradict it.
-        heard: number of accessible words of this utterance.
-        written: returns the number of units of its accepted translation.
+            utterance, latest first, up to the first token that the gate rejected; an empty one
+            contradicts the accepted translation.
+        heard: number of accessible words of the utterance.
+        written: returns the number of units in the accepted translation.
     """
 
     unit_ends: Callable[[], tuple[int, ...]] = tuple
@@ -100,7 +100,7 @@ NO_CONTEXT = DraftContext()
 
 
 class StopReason(StrEnum):
-    """Why a policy accepts no more of a draft: Eqs. 5-7 of the paper, or another rule."""
+    """Why a policy rejects the rest of a draft: Eqs. 5-7 of the paper, or another rule."""
 
     SOURCE_FRONTIER = "source-frontier"
     ARGMAX_MASS_WEAK = "argmax-mass-weak"
@@ -117,8 +117,8 @@ class Decision:
 
     Attributes:
         accepted: number of leading draft tokens that may be emitted, before unit rounding.
-        reason: a ``StopReason``, or any text of another policy.
-        peaks: source-token argmax of each scanned row, the rejected one included.
+        reason: a ``StopReason``, or a text that the policy defines.
+        peaks: source-token argmax of each scanned row, including the rejected one.
         accessible_mass: Eq. 3 for each scanned row.
         closed: whether the gate rejected the last scanned token.
     """
@@ -139,9 +139,9 @@ class GatedDraft:
         tokens: text of each drafted token.
         words: source word at the attention peak of each token that the policy read; empty without
             rows.
-        decision: of the policy.
-        edge: number of leading source words that attention may peak at; with a negative margin
-            less than the accessible ones.
+        decision: the decision of the policy.
+        edge: number of leading source words that attention may peak at; with a negative border
+            margin, fewer than the accessible ones.
         emitted: number of leading draft tokens that are emitted, in whole units.
     """
 

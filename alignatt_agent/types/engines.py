@@ -1,4 +1,4 @@
-"""What the cascade asks of its three engines."""
+"""Interfaces of the cascade's three engines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Answer:
         token_ids: new ids without the end-of-turn id.
         ended: whether the model ended its turn by itself.
         steps: forward passes, one for each sampled token.
-        requests: requests to the engine.
+        requests: number of requests to the engine.
     """
 
     token_ids: tuple[int, ...]
@@ -41,8 +41,8 @@ class Recognizer(Protocol):
     ) -> Transcript:
         """Return the transcript of ``audio``, ``[samples]``, in a language given by its code.
 
-        ``context`` are names and terms that may occur, ``expected`` is the probable beginning of
-        the transcript, only to save time.
+        ``context`` has names and terms that may occur; ``expected`` is the probable beginning of
+        the transcript and only saves time.
         """
 
 
@@ -64,8 +64,8 @@ class Readout:
 
     Attributes:
         heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
-        row: which query's rows they are.
-        probabilities: whether to return those of the tokens, too; then nothing is verified.
+        row: the query whose rows are returned.
+        probabilities: whether to return those of the tokens, too; then no token is verified.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -78,7 +78,7 @@ class Gate:
     """A first-failure scan that an engine may run while it drafts.
 
     Attributes:
-        settings: keys of the policy that has the scan, its name included.
+        settings: keys of the policy that defines the scan, including its name.
         frontier: number of source tokens that belong to accessible words.
     """
 
@@ -109,7 +109,7 @@ class TranslationEngine(Protocol):
             gate: permission to stop at the first token that this gate rejects. That token is the
                 last one returned, with its row, and the draft is ``cut``. May be ignored.
             resumed: an earlier draft of the same prompt and readout; the result begins with it.
-            expected: the probable continuation after that, only to save steps. May be ignored.
+            expected: the probable continuation after that; it only saves steps and may be ignored.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

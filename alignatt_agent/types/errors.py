@@ -1,11 +1,11 @@
-"""Our own errors."""
+"""Errors of this package."""
 
 
 class AlignAttError(Exception):
-    """Root of our own errors: the message says what came, what was expected and the fix.
+    """Base class of our errors; the message names the value, what was expected and the fix.
 
     Attributes:
-        exit_status: of a command that ends with it; 2 says that nothing was started.
+        exit_status: exit status of a command that fails with it; 2 means that nothing was started.
     """
 
     exit_status = 2

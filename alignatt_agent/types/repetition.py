@@ -1,14 +1,14 @@
-"""Loops: output of a model whose end repeats itself far more often than a speaker does."""
+"""Loops: model output whose end repeats far more often than a speaker would."""
 
 from collections.abc import Sequence
 
 _TIMES, _ITEMS = 3, 12
-"""A loop has said its part three times, and at least twice and twelve items more: one word 14
-times, two words 8 times, six words 4 times. Speakers say one word up to 8 times."""
+"""A loop says its part three times or more, and has at least twice the part plus 12 items: one word
+14 times, two words 8 times, six words 4 times. Speakers repeat one word up to 8 times."""
 
 
 def loop_start(tokens: Sequence[object]) -> int | None:
-    """Return where the part that the end of ``tokens`` repeats was said once; ``None``: no loop.
+    """Return where the first copy of the repeated part ends; ``None`` without a loop.
 
     ``tokens`` are words or token ids; ``tokens[:loop_start(tokens)]`` has the part once.
     """

@@ -2,7 +2,7 @@
 
 Where a script writes no spaces between words (Han characters, kana, Thai), every character is a
 word, with marks and punctuation that belong to it; anything else is a word up to the next white
-space. Thai's spaces between phrases are left out.
+space. Thai's spaces between phrases are removed.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from operator import eq
 import regex
 
 _CHAR = r"[[\p{ea=W}\p{ea=F}]&&[\p{L}\p{N}\p{P}]--[\uac00-\ud7a3]]|[\u0e01-\u0e5b]"
-"""A letter or mark of a script without spaces; Hangul has them, Thai has none."""
+"""A letter or mark of a script without spaces; Hangul uses spaces, Thai does not."""
 _UNSPACED = regex.compile(_CHAR, regex.V1)
 _BEHIND = r"[\p{Lm}\p{M}[\p{P}--[\p{Ps}\p{Pi}]]]"
 _BORDER = regex.compile(
@@ -26,7 +26,7 @@ def split_words(text: str) -> list[str]:
 
 
 def gaps(words: Sequence[str]) -> list[str]:
-    """Return what stands in front of each word in running text: a space, or nothing."""
+    """Return the separator before each word in running text: a space, or nothing."""
     return [
         " " if k and not (_UNSPACED.match(words[k - 1][-1]) and _UNSPACED.match(word)) else ""
         for k, word in enumerate(words)

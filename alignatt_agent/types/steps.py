@@ -1,4 +1,4 @@
-"""What a chunk brings: emitted units with their times, and the trace of all that led to them."""
+"""Result of a chunk: emitted units with their times, and the trace of their computation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from alignatt_agent.types.words import SpeechUpdate
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """Source time of a unit: that of the words at the attention peaks of its tokens.
+    """Source time of a unit: the time of the words at the attention peaks of its tokens.
 
-    ``interpolated``: without rows the speech since the previous units is divided evenly.
+    ``interpolated``: without rows, the time since the previous units is divided evenly.
     """
 
     start: float
@@ -37,8 +37,8 @@ class Step:
     Attributes:
         audio_s: seconds of audio since the start of the stream.
         heard: the update of the speech side.
-        gated: the draft and its decision; ``None`` if none was gated.
-        units: emitted stability units, those of an earlier failed chunk included; each is text to
+        gated: the draft and the policy's decision; ``None`` if no draft was gated.
+        units: emitted stability units, including those of an earlier failed chunk; each is text to
             append, with the space before it.
         accepted: number of emitted tokens.
         passes: forward passes of all drafts of the chunk.

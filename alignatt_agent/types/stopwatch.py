@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 STAGES = ("asr", "aligner", "draft", "replay", "emission")
-"""``draft`` is without the replay of attention rows in the engine; ``emission`` is the rest:
-prompts, policy and rounding to units."""
+"""``draft`` excludes the replay of attention rows in the engine; ``emission`` is the rest: prompts,
+policy and rounding to units."""
 
 
 class Stopwatch:
-    """Seconds of each stage of a chunk; the clock may jump where cached results replace work."""
+    """Seconds of each stage of a chunk; the clock may jump when results come from a cache."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time of the block for one stage."""
+        """Add the time of the block to one stage."""
         begin = self._clock()
         try:
             yield

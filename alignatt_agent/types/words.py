@@ -1,4 +1,4 @@
-"""What the speech side knows of a talk: words with their times, and how certain they are."""
+"""Results of the speech side: words with their times and their stability."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The open utterance for the translation side.
+    """The open utterance as the translation side receives it.
 
     Attributes:
         words: committed words of the open sentence, then the live tail.
@@ -28,7 +28,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript, ``None`` if the recognizer did not end it; costs as in ``engines.Answer``."""
+    """A transcript, ``None`` if it was not finished; costs as in ``engines.Answer``."""
 
     text: str | None
     steps: int = 0
@@ -52,13 +52,13 @@ class SpeechUpdate:
     """Result of one chunk on the speech side.
 
     Attributes:
-        sentences: sentences closed by this chunk, oldest first; each is whole, with the words that
-            earlier updates had in ``live``.
+        sentences: sentences closed by this chunk, oldest first; each is complete, including words
+            that were in ``live`` in earlier updates.
         live: the open utterance.
         settled: number of leading words of ``live`` that are committed.
         stable: number of leading words of ``live`` that are settled or in two successive
             hypotheses.
-        transcripts: work of the recognizer; not compared.
+        transcripts: work of the recognizer; ignored in comparisons.
     """
 
     sentences: tuple[tuple[Word, ...], ...]

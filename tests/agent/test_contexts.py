@@ -154,7 +154,7 @@ def test_added_tokens_that_are_text_are_no_commands():
     tokenizer.chat_template = "{{ messages }}\n<think>"
     check_plain(tokenizer, "Papi\nvLLM  <b>", "model")
     for token in ("<end_of_turn>", "<think>"):
-        with pytest.raises(ContextError, match=f"holds '{token}', which model takes"):
+        with pytest.raises(ContextError, match=f"holds '{token}', which model reads"):
             check_plain(tokenizer, f"Papi\n{token}", "model")
 
 
@@ -193,7 +193,7 @@ def test_a_resolved_configuration_needs_no_files(tmp_path):
         *((other, "expected a list of names and terms") for other in ([""], [2024], {"a": "b"}, 3)),
         ("no/such/file.txt", "expected a list of names and terms, or a file or folder"),
         ("terms.txt", r"terms\.txt is not UTF-8 text"),
-        ("empty", r"holds no TALK\.txt"),
+        ("empty", r"has no TALK\.txt"),
     ],
 )
 def test_other_contexts_are_refused(tmp_path, monkeypatch, context, message):

@@ -117,7 +117,7 @@ def test_the_estimate_is_on_the_high_side():
     assert "US dollars" in str(cost)
     unknown = aligner(url, price=None).estimate(PAIRS)
     assert "price unknown (--price SENT RECEIVED" in str(unknown)
-    with pytest.raises(ConfigError, match="--endpoint nowhere: an address begins with http"):
+    with pytest.raises(ConfigError, match="--endpoint nowhere: expected an http"):
         aligner("nowhere")
 
 

@@ -12,7 +12,7 @@ BASE = ["--model", "micro_models/gemma4", "--target", "de", "--pairs", "micro:9"
     [
         (["--pairs", "no-such-file"], "no-such-file does not exist"),
         (["--pairs", "micro_models/devset/ref/de.txt"], "is in the dev set devset"),
-        (["--held-out", "1.5"], "a share lies between 0 and 1"),
+        (["--held-out", "1.5"], "expected a share between 0 and 1"),
         (["--target", "xx"], "unknown language 'xx'"),
         (["--source", "fr"], "en-de/it/zh, not fr-de"),
         (["--devset", "tests"], "tests is not a dev set"),

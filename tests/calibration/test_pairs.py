@@ -165,7 +165,7 @@ def test_tokens_belong_to_the_unit_of_their_last_character():
     pair = make_pair(1, ["a"], "Ja, gut", None, None, spaced=True)  # units: Ja | , | gut
     offsets = [(0, 2), (2, 3), (3, 4), (3, 5), (4, 7), (0, 0)]
     assert unit_of_tokens(pair, offsets) == [0, 1, None, 2, 2, None]
-    with pytest.raises(PairError, match="offsets leave the text"):
+    with pytest.raises(PairError, match="offsets are outside the text"):
         unit_of_tokens(pair, [(6, 9)])
 
 
@@ -182,7 +182,7 @@ def test_prompted_pairs():
     assert caught.value.reason == "no_alignment"
     tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
     PairPrompter(tokenizer, builder, tight)(pair, pair.gold)
-    with pytest.raises(PairError, match=f"takes {tight} tokens") as caught:
+    with pytest.raises(PairError, match=f"needs {tight} tokens") as caught:
         PairPrompter(tokenizer, builder, tight - 1)(pair, pair.gold)
     assert caught.value.reason == "too_long"
     other = PromptBuilder(tokenizer, "English", "Italian")

@@ -45,7 +45,7 @@ def test_no_aligner_is_loaded_where_words_are_timed_without_one():
         config = load_config(name, overrides)
         assert config.models.engine_roles == ("asr", "translation")
         assert AgentConfig.parse(yaml.safe_load(config.to_yaml())) == config
-    with pytest.raises(ConfigError, match=r"models\.aligner is missing, which times the words"):
+    with pytest.raises(ConfigError, match=r"models\.aligner, which times the words, is missing"):
         load_config("default-cs-en-low", {"source_language": "en", "speech.times": "aligner"})
 
 
@@ -92,11 +92,11 @@ def own(code, **settings):
         ({"policy": {"name": "waitk"}}, "policy.name: expected one of .*'wait_k'.* got 'waitk'"),
         ({"policy": {"name": "wait_k", "k": 0}}, r"policy.k: .*equal to 1 \(got 0\)"),
         ({"policy": {"name": "none", "n": 3}}, r"policy.n: unknown key.*known here: name, top_k\)"),
-        ({"chunk_ms": 2010}, "cannot cut pieces of 2010 ms; take 2009"),
+        ({"chunk_ms": 2010}, "cannot cut chunks of 2010 ms; try 2009"),
         (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy; all targets"),
         (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
-        ({"targets": {"zh": {}, "Chinese": {}}}, "one language has two names: Chinese, zh"),
+        ({"targets": {"zh": {}, "Chinese": {}}}, "same language: Chinese, zh; keep one"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),

@@ -59,7 +59,7 @@ def test_head_set_of_something_else(tmp_path, changed, message):
     ("changes", "message"),
     [
         ({"row": "both"}, "row must be"),
-        ({"heads": []}, "holds no heads"),
+        ({"heads": []}, "has no heads"),
         ({"heads": [{"layer": 9, "head": 0, "ts": 1}]}, "head 9,0 does not exist"),
         ({"heads": [{"layer": 1, "ts": 1}]}, "KeyError 'head'"),
         ({"heads": [{"layer": 1, "head": 1, "ts": 1}] * 2}, "listed twice"),

@@ -49,7 +49,7 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(LanguageError) as caught:
         language(code).check_spoken()
-    assert f"needs a word splitter, {package}, which does not load here" in str(caught.value)
+    assert f"needs a word splitter, {package}, which cannot be loaded" in str(caught.value)
     assert "`pip install 'alignatt_agent[cjk]'`, or set speech.times" in str(caught.value)
     language(code).check_spoken(aligned=False)
 

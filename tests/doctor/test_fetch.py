@@ -191,9 +191,7 @@ def test_refused_where_the_disk_is_short(hub, monkeypatch, tmp_path):
 
 def test_refusals_say_what_to_do(hub, monkeypatch):
     hub.gated = True
-    with pytest.raises(
-        CheckpointError, match=r"license has to be accepted first: open http.*hf aut"
-    ):
+    with pytest.raises(CheckpointError, match=r"license must be accepted first: open http.*hf aut"):
         fetch.main([NAME])
     monkeypatch.setenv("HF_TOKEN", "let-me-in")
     assert fetch.main([NAME]) == 0

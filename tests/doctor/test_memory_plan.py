@@ -140,7 +140,7 @@ def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
     with pytest.raises(ConfigError, match="NVIDIA Test: the engines take 23.9 of 22.8 GiB"):
         here.resolve(load_config("default-low", {"speech.max_tail_s": 120}))
     assert capsys.readouterr().err.count("NVIDIA Test: memory plan, computed for 24.0 GiB:") == 1
-    fits = r"Test: the engines take 29.* fit the configurations: .*hy-mt-1.8b-low.* GPU of 32 GiB"
+    fits = r"Test: the engines take 29.* configurations that fit: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
         here.resolve(load_config("translategemma-12b-low"))
     paths = [model.path for model in fetch.models_of(["default-low", "translategemma-12b-low"])]
@@ -167,9 +167,9 @@ def test_what_is_computed_for_a_configuration_is_printed(capsys):
     assert main(["doctor", "--config", "default-low", "--predict"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"h200 +0\.26 +200\n", out)
-    assert out.rstrip().endswith("chunks of 500 ms; no GPU has confirmed these figures")
+    assert out.rstrip().endswith("chunks of 500 ms; no figure is measured on a GPU")
     assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
-    assert "--predict: micro-low has no figures, only " in capsys.readouterr().err
+    assert "--predict: micro-low has no figures; expected " in capsys.readouterr().err
 
 
 def test_a_class_that_vllm_registered_changes_nothing(monkeypatch):

@@ -122,7 +122,7 @@ def test_a_verdict_is_made_and_used(modes, micro, fault, statuses, mode, capsys)
     checks = list(prove.examine(micro, reference=False))
     assert [check.status for check in checks] == statuses
     assert started_in(micro) == (mode or "eager")
-    unproved = "decodes eagerly: no faster mode is proved here. `alignatt prove CONFIG`"
+    unproved = "decodes eagerly: no faster mode is verified here. `alignatt prove CONFIG`"
     assert (unproved in capsys.readouterr().err) == (mode is None)
     if statuses[1:2] == ["warn"]:
         assert checks[1].found.startswith("refused: ")
@@ -160,7 +160,7 @@ def test_a_verdict_that_no_longer_fits_is_ignored(
         file.write_text(json.dumps(kept))
     capsys.readouterr()
     assert started_in(micro, **changes) == "eager"
-    assert "no faster mode is proved here" in capsys.readouterr().err
+    assert "no faster mode is verified here" in capsys.readouterr().err
 
 
 def test_a_changed_build_of_the_same_version_is_another(tmp_path, monkeypatch):

@@ -111,4 +111,4 @@ def test_nothing_is_started_for_no_speakers(doctor, capsys):
     for words in (["--speakers", "0"], ["--speakers", "x"]):
         with pytest.raises((IndexError, SystemExit)):
             doctor(*words)
-    assert "name one stream or more" in capsys.readouterr().err
+    assert "expected one stream or more" in capsys.readouterr().err

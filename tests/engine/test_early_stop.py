@@ -62,7 +62,7 @@ def test_a_gate_needs_rows_and_a_resumed_draft_room(engines):
     with pytest.raises(EngineError, match="a gate needs a readout"):
         engines.translation.draft(prompt, 4, None, AlignAtt().gate(3))
     begun = engines.translation.draft(prompt, 4, Readout(HEADS, "emitted"))
-    with pytest.raises(EngineError, match="4 tokens was asked for, after 4"):
+    with pytest.raises(EngineError, match="4 tokens was requested, 4 are drafted"):
         engines.translation.draft(prompt, 4, Readout(HEADS, "emitted"), None, begun)
     other = Readout(HEADS[:2], "emitted")
     with pytest.raises(EngineError, match="same prompt and readout"):

@@ -98,7 +98,7 @@ def test_a_verified_transcript_is_the_decoded_one(engines, runtime):
         ({"kv_sharing_fast_prefill": True}, "never verified with kv_sharing_fast_prefill"),
         # These go wrong in the engine's own process, when the model and when its cache is there.
         ({"worker_cls": "tests.engine.workers.Biased"}, "layers.0.* never verified with ALiBi"),
-        ({"worker_cls": "tests.engine.workers.Foreign"}, "key layout that is no permutation"),
+        ({"worker_cls": "tests.engine.workers.Foreign"}, "key layout that is not a permutation"),
     ],
     ids=lambda value: "".join(value) if isinstance(value, dict) else "",
 )

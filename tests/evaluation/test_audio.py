@@ -146,7 +146,7 @@ def test_video_without_sound(tmp_path):
         frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")
         output.mux(stream.encode(frame))
         output.mux(stream.encode(None))
-    with pytest.raises(AudioError, match="holds no audio track"):
+    with pytest.raises(AudioError, match="has no audio track"):
         converted(tmp_path / "a.mp4", tmp_path / "audio")
 
 

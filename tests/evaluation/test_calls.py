@@ -99,7 +99,7 @@ def test_resume_skips_what_is_equal(finished, tmp_path):
     moved = shutil.copytree(finished.devset, tmp_path / "devset")
     status, text, _ = finished("--resume", out="again", devset=moved)
     assert status == 0
-    assert text.count("scored before, with an equal signature") == 3
+    assert text.count("scored before, with the same signature") == 3
     # computation times, too
     assert scores(finished, "low", "de", "again") == scores(finished, "low", "de")
     assert scores(finished, "high", "zh", "again")["bleu"] > 99
@@ -126,7 +126,7 @@ def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch)
     assert not (call.root / "out" / "zh" / "run.json").exists()
     status, text, error = call("--resume", configs=("low",))
     assert status == 0, error
-    assert "de: streamed before, with an equal signature" in text
+    assert "de: streamed before, with the same signature" in text
     assert (call.root / "out" / "zh" / "metrics.jsonl").read_text().count("metadata") == 2
 
 

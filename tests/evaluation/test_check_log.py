@@ -62,14 +62,14 @@ def talk_again(number):
 
 
 RERUN, FORMAT = "rerun-appended", "log-format"
-SPACE = "holds white space that scorers count differently"
+SPACE = "contains white space that scorers count differently"
 NAN = json.loads("NaN")
 
 # mutation -> rules of a submission, rules of scoring, part of the first message
 RULES = [
     (lambda lines: lines, "", "", ""),
     (lambda lines: lines * 2, f"{RERUN} duplicate-talk", f"{RERUN} duplicate-talk",
-     "holds 2 runs, which start at lines 1, 10"),
+     "has 2 runs, which start at lines 1, 10"),
     (lambda lines: lines + lines[2:5], f"{RERUN}", f"{RERUN}", "goes back from 2.00 s to 0.85 s"),
     (drop(0), FORMAT, "", "has no line with model_loading_time"),
     (talk_again(2), "duplicate-talk", "duplicate-talk", "talk1 was streamed 2 times (lines 6, 10)"),

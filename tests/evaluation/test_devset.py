@@ -61,7 +61,7 @@ def test_all_problems_at_once(devset):
     missing = "talk0.wav is neither in", "is not a PCM WAV file", "it.txt does not exist"
     problems(devset, ["de", "it"], lines, *missing)
     write_talk(devset / "wav" / "talk0.wav", np.zeros(0))
-    problems(devset, ["de"], lines, "holds no audio")
+    problems(devset, ["de"], lines, "has no audio")
 
 
 def last(**changes):

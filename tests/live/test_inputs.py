@@ -120,7 +120,7 @@ def test_an_address_that_stalls(run, tmp_path, monkeypatch, status, words):
 
 def test_audio_without_a_word_is_worth_a_warning(run, tmp_path):
     fakes.write_talk(tmp_path / "talk.wav", np.full(40 * 16_000, -0.2))
-    assert "warning: no word in 40 s of audio; check the input, --source and --raw" in run()[2]
+    assert "warning: no words in 40 s of audio; check the input, --source and --raw" in run()[2]
 
 
 def test_an_output_that_cannot_be_written_does_not_stop_the_others(run, tmp_path):

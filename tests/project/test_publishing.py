@@ -48,7 +48,7 @@ def test_troubleshooting_is_what_the_doctor_says():
     for said in (
         "| … checkpoint | … | run `alignatt fetch …` |",
         "| torchvision | installed but cannot be imported: … | run `pip uninstall torchvision",
-        "| python | …, supported is … | run `make setup PYTHON=python3.11` in a checkout |",
+        "| python | …, expected … | run `make setup PYTHON=python3.11` in a checkout |",
     ):
         assert said in text
 

@@ -161,13 +161,13 @@ def arguments(*given):
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets others in"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0 accepts other machines"),
         (["--viewer-token", "v"], "has no meaning without --token"),
-        (["--origin", "talks.example.org"], "has to be like https://"),
-        (["--embed", "https://talks.example.org", "*"], "--embed has to be like https://.*'[*]'"),
-        (["--max-speakers", "0"], "--max-speakers has to be more than 0"),
-        (["--idle", "nan"], "--idle has to be more than 0"),
-        (["--port", "99999"], "--port has to be 0 to 65535"),
+        (["--origin", "talks.example.org"], "must be an address such as https://"),
+        (["--embed", "https://talks.example.org", "*"], "--embed must be .*https://.*'[*]'"),
+        (["--max-speakers", "0"], "--max-speakers must be greater than 0"),
+        (["--idle", "nan"], "--idle must be greater than 0"),
+        (["--port", "99999"], "--port must be between 0 and 65535"),
     ],
 )
 def test_command_lines_that_let_strangers_in_or_nobody(given, problem, monkeypatch):

@@ -329,8 +329,8 @@ def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):
     ("query", "why"),
     [
         ("room=talk&token=wrong", "missing or wrong token"),
-        ("room=!&token=s3", "a room has a name of 1 to 64 letters"),
-        ("room=talk&token=s3", "0 viewers are here: try again later"),
+        ("room=!&token=s3", "a room name must have 1 to 64 letters"),
+        ("room=talk&token=s3", "limit of 0 viewers: try again later"),
     ],
 )
 def test_viewers_are_told_what_is_wrong(tabs, tmp_path, query, why):

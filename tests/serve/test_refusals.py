@@ -206,7 +206,7 @@ def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
     first = {"/": [{}, b""], "/ws": [ours()], "/mt": [live.INIT], OPENAI: [audio]}[path]
     answer, closed, reason = live.refused(client, *first, path=path)
     error = answer.get("error", answer)
-    expected = "the server failed (ValueError): its log says where"
+    expected = "the server failed (ValueError): see its log"
     assert (error["code"], closed) == ("internal", 1011)
     assert error["message"] == reason == expected
     client = TestClient(client.app, raise_server_exceptions=False)
@@ -222,6 +222,6 @@ def test_viewers_beyond_the_limit_are_told(tmp_path):
         live.wait_until(lambda: server.service.viewers == 1)
         status, headers, body = live.get(server.port, "/events?room=talk")
         assert (status, headers["retry-after"]) == (503, "10")
-        assert "1 viewers are here: try again later" in body
+        assert "limit of 1 viewers: try again later" in body
         assert first.status == 200
         assert live.get(server.port, "/events?room=a%20b")[0] == 400

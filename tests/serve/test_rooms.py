@@ -76,12 +76,12 @@ async def test_rooms_have_one_speaker_who_can_come_back():
     room = found.take("talk", None)
     session = room.session
     for given in (("talk", None), (None, session)):
-        with pytest.raises(RefusedError, match="somebody speaks in room 'talk'") as refused:
+        with pytest.raises(RefusedError, match="room 'talk' already has") as refused:
             found.take(*given)
         assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
     await room.publish(said("a"))
     found.free(room)
-    with pytest.raises(RefusedError, match="a talk without an end: .* wait 10 minutes"):
+    with pytest.raises(RefusedError, match="an unfinished talk: .* wait 10 minutes"):
         found.take("talk", None)
     assert found.take(None, session) is room
     for guess in ("guess", ""):
@@ -128,7 +128,7 @@ async def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
     kept.enter("talk").viewers += 1
     kept.free(room)
     for clock.now in (0.0, 9.9):
-        with pytest.raises(RefusedError, match="room 'talk' has a talk without an end"):
+        with pytest.raises(RefusedError, match="room 'talk' has an unfinished talk"):
             kept.take("talk", None)
     clock.now = 10.0
     assert kept.take("talk", None) is room

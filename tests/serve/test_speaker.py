@@ -186,11 +186,11 @@ async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
             await asyncio.sleep(0.001)
     await it.end()
     told = [(error.message, error.final) for error in it.errors()]
-    assert told == [("no memory; it is tried again", False)]
+    assert told == [("no memory; it will be repeated", False)]
 
 
 @pytest.mark.parametrize(
-    ("healthy", "failing", "match"), [(True, 3, "given up"), (False, 1, "being started again")]
+    ("healthy", "failing", "match"), [(True, 3, "stream ends"), (False, 1, "being started again")]
 )
 @asynchronous
 async def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):

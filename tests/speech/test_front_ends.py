@@ -104,9 +104,9 @@ def test_whisper_is_told_names_as_what_was_said_before(whisper):
     assert prompt.startswith("<|startofprev|> AlignAtt, vLLM<|startoftranscript|>")
     assert longest < 448
     asked = WhisperPrompt(whisper, "whisper")
-    with pytest.raises(ContextError, match="which has room for 223: shorten it"):
+    with pytest.raises(ContextError, match="which has space for 223: shorten it"):
         asked.check_context("attention " * 300, 4096, 30, "en")
-    with pytest.raises(ContextError, match="which whisper takes for a command"):
+    with pytest.raises(ContextError, match="which whisper reads as a control token"):
         asked.check_context("a<|notimestamps|>", 4096, 30, "en")
 
 
@@ -192,7 +192,7 @@ def test_what_gemma_is_asked(tmp_path):
     assert text.endswith("<|audio|><turn|>\n<|turn>model\n")
     assert prompt.room(prompt.ids("German")) < 4096 - 750
     prompt.check_context("vLLM", 4096, 30, "en")
-    with pytest.raises(ContextError, match="too many beside 30 s of audio"):
+    with pytest.raises(ContextError, match="too many with 30 s of audio"):
         prompt.check_context("attention " * 1500, 4096, 30, "en")
-    with pytest.raises(ContextError, match="takes for a command"):
+    with pytest.raises(ContextError, match="reads as a control token"):
         prompt.ids("German", "a<|audio|>")

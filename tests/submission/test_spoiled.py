@@ -154,7 +154,7 @@ def test_exit_status_and_text(bundle, capsys, tmp_path):
     logged(run_again)(bundle)
     assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
     text = capsys.readouterr().out
-    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: holds 2 runs" in text
+    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: has 2 runs" in text
     assert "fix: Simulstream appends to an existing log: delete it" in text
     assert "violation(s)" in text
     assert run("submission", ["check", str(tmp_path)]) == 2

@@ -25,18 +25,17 @@ PATHS = ("/mt",)
 PROTOCOL = 1
 
 MAX_WORDS = 2_000
-"""Words of one utterance."""
+"""Most words of one utterance."""
 
 EarlierSentences = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
-"""Sentences and their translations; a client that connects again sends its last ones, and what it
-has of the open one."""
+"""Sentences and their translations; a reconnecting client sends its last ones and the open one."""
 
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
 """Words with their start and end in milliseconds."""
 
 
 class Init(BaseModel):
-    """The first message of a client; its ``overrides`` have no meaning here."""
+    """The first message of a client; its ``overrides`` are ignored."""
 
     type: Literal["init"]
     protocol_version: Literal[1]
@@ -109,14 +108,14 @@ async def serve(connection: Connection, service: Service) -> None:
     """Serve one client until it disconnects."""
     init = _parse(await connection.receive())
     if not isinstance(init, Init):
-        raise RefusedError("bad_protocol", "the first message has to be init")
+        raise RefusedError("bad_protocol", "the first message must be init")
     async with contextlib.AsyncExitStack() as opened:
         opened.enter_context(service.slot())
         connection.speaking = True
         source, (target,) = service.languages(init.source_lang, [init.target_lang])
         if target.code == source.code:
             raise RefusedError(
-                "unsupported_direction", "the translation has to be another language"
+                "unsupported_direction", "the target language must differ from the source"
             )
         context = await service.context(init.context_text)
         earlier = (text for pair in init.history for text in pair)
@@ -134,7 +133,7 @@ async def serve(connection: Connection, service: Service) -> None:
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
-                raise RefusedError("bad_protocol", "this session has begun already")
+                raise RefusedError("bad_protocol", "this session has already begun")
             try:
                 answer: Message = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
@@ -145,7 +144,7 @@ async def serve(connection: Connection, service: Service) -> None:
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
-    """Send the error as the protocol has it."""
+    """Send the error in the form of the protocol."""
     found = Failure(code=error.code, message=str(error))
     if error.code == "language":
         *known, source = service.targets()

@@ -1,4 +1,4 @@
-"""Our own messages.
+"""Our own protocol.
 
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
 It gets ``ready``, the ``messages`` of every step, and ``end``; or ``error`` and a close code with
@@ -24,14 +24,14 @@ PATHS = ("/", "/ws")
 """Simulstream's client connects to the first."""
 
 ELSEWHERE = "elsewhere"
-"""The speaker connected again."""
+"""Close code: the speaker has reconnected."""
 
 RETURN_S = 10.0
-"""Time for a speaker whose connection was lost; then the open sentence is translated as it is."""
+"""Time for a speaker to reconnect; then the open sentence is translated as it is."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve a speaker of ours or, if the first message has no ``type``, of Simulstream's."""
+    """Serve a client of ours or, if the first message has no ``type``, of Simulstream."""
     first = await connection.receive()
     if isinstance(first, bytes) or "type" not in first:
         await simulstream.serve(connection, service, first)
@@ -72,20 +72,20 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
-    """Feed the stream to its end; if its open sentence comes again, that is another stream's."""
+    """Feed the stream to its end; a resent open sentence belongs to the next stream."""
     room, back = speech.room, asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))
     try:
         await asyncio.wait({feeding, back}, return_when=asyncio.FIRST_COMPLETED)
-        lost: Exception = RefusedError(ELSEWHERE, "the talk goes on in another connection")
+        lost: Exception = RefusedError(ELSEWHERE, "the talk continues in another connection")
         if feeding.done():
             try:
                 return feeding.result()
             except WebSocketDisconnect as error:
                 lost, room.lost = error, True
                 await room.publish(SPEAKER_LOST)
-                await asyncio.wait({back}, timeout=RETURN_S)  # the open sentence stays open
+                await asyncio.wait({back}, timeout=RETURN_S)  # the open sentence is not closed
         if back.done() and back.result():
             speech.stream.fail(lost)
         raise lost

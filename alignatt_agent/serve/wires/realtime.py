@@ -5,7 +5,7 @@ mono in base64: 16-bit little-endian at 24 kHz or at the session's ``rate``, or 
 ``session.input_transcript.delta`` comes for every complete sentence, if asked for.
 
 ``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are words that the live
-tail has committed. A client's commit ends the audio so far, more may follow.
+tail has committed. A client's commit ends the audio so far; more may follow.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ CODECS = {
     **dict.fromkeys(("audio/pcmu", "g711_ulaw"), "pcm_mulaw"),
     **dict.fromkeys(("audio/pcma", "g711_alaw"), "pcm_alaw"),
 }
-"""FFmpeg's decoders of the audio formats, by their names of today and of the beta."""
+"""FFmpeg's decoders of the audio formats, by current name and name in the beta."""
 
 LONGEST_S = 86_400
 """Expiry that a session announces."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve one session; what the client calls the model does not matter."""
+    """Serve one session; the client's model name is ignored."""
     transcribes = connection.query.get("intent") == "transcription"
     if connection.path == PATHS[1] and not transcribes:
-        raise RefusedError("intent", f"{PATHS[1]} has only sessions with ?intent=transcription")
+        raise RefusedError("intent", f"{PATHS[1]} accepts only sessions with ?intent=transcription")
     await (_Transcription if transcribes else _Session)(connection, service).serve()
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
-    """Send the error as the protocol has it."""
+    """Send the error in the form of the protocol."""
     kind = "server_error" if error.close == BROKEN else "invalid_request_error"
     content = {"type": kind, "code": error.code, "message": str(error)}
     await _send(connection, "error", error=content)
@@ -97,7 +97,7 @@ class _Session:
         async def listen() -> None:
             data: bytes | None = first
             while data is not None:
-                for begin in range(0, len(data), MAX_MESSAGE):  # other speakers wait no longer
+                for begin in range(0, len(data), MAX_MESSAGE):  # so that other speakers can connect
                     await speech.stream.feed(data[begin : begin + MAX_MESSAGE])
                 data = await self._wait_for_audio()
 
@@ -127,13 +127,13 @@ class _Session:
             sides = sides | {side: sides[side] | given[side] for side in given}
         settings = self._settings | {"audio": sides}
         if (size := len(str(settings))) > 4000:
-            raise RefusedError("session", f"settings may have 4000 characters, got {size}")
+            raise RefusedError("session", f"expected 4000 characters at most, got {size}")
         self._set_format(wanted, sides["input"].get("format"))
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
 
     def _set_format(self, wanted: Any, given: Any) -> None:
-        """Take the format of the audio, in the words of today or of the beta."""
+        """Set the audio format, in the current form or that of the beta."""
         given = (wanted.get("input_audio_format") if isinstance(wanted, dict) else None) or given
         if not given:
             return
@@ -187,7 +187,7 @@ class _Transcription(_Session):
         await self._extend([word for word in message.words if word[-1] == "settled"])
 
     async def _extend(self, words: Iterable[tuple[Any, ...]]) -> None:
-        """Send what is new in the words of the open sentence; its first ones begin an item."""
+        """Send the new words of the open sentence; the first ones begin an item."""
         before, self._text = self._text, text_of(words).lstrip()
         if self._text and not before:
             about = {"previous_item_id": self._item, "item_id": f"item_{secrets.token_hex(8)}"}
@@ -205,13 +205,13 @@ def _decoded(audio: Any, codec: str | None) -> bytes:
     try:
         data = binascii.a2b_base64(audio, strict_mode=True)
     except (binascii.Error, TypeError, ValueError):
-        raise RefusedError("audio", "audio has to be base64") from None
+        raise RefusedError("audio", "audio must be base64") from None
     return data if codec is None else _levels(codec)[np.frombuffer(data, np.uint8)].tobytes()
 
 
 @cache
 def _levels(codec: str) -> Samples:
-    """Return the sample that each byte of a codec stands for."""
+    """Return the sample of every byte of a codec."""
     import av
 
     context: Any = av.CodecContext.create(codec, "r")

@@ -16,7 +16,7 @@ from alignatt_agent.types import SAMPLE_RATE
 
 
 async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
-    """Serve one stream after the other until the client disconnects."""
+    """Serve successive streams until the client disconnects."""
     settings: dict[str, Any] = {}
     message = first
     while True:
