@@ -116,7 +116,10 @@ class TransformersEngine:
         assert recorder is not None
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
-            self._fail(f"{len(token_ids)} tokens, {len(ids)} in all; at most {self._context} fit")
+            self._fail(
+                f"expected 1 token or more, at most {self._context} with the prompt; got "
+                f"{len(token_ids)}, {len(ids)} with the prompt"
+            )
         recorder.wanted = len(token_ids)
         self._forward(ids if readout.row == "emitted" else ids[:-1], recorder, use_cache=False)
         return cut_rows(recorder.rows(len(ids)), prompt)

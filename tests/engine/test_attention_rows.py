@@ -51,7 +51,7 @@ def test_keys_are_read_back(name):
 
 
 def test_unknown_caches_are_refused():
-    with pytest.raises(NotImplementedError, match="no permutation"):  # elements are lost
+    with pytest.raises(NotImplementedError, match="not a permutation"):  # elements are lost
         Keys(backend(lambda n, d: d))
     layer = backend(LAYOUTS["transposed"])
     layer.kv_cache = torch.zeros(BLOCKS, SIZE, HEADS * 2 * DIM)

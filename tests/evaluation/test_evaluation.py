@@ -22,7 +22,7 @@ def test_dry_run_loads_nothing(call):
         (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
         (("--set", "policy"), "expects KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
-        (("--set", "policy.top_k=9"), "holds 2 heads"),
+        (("--set", "policy.top_k=9"), "has 2 heads"),
         (("--set", "keep_up=true"), "keep_up: unknown key"),
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),

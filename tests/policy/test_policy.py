@@ -87,7 +87,7 @@ def test_argmax_mass_is_read_from_the_raw_mean_at_the_filtered_peak():
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(ValueError, match="draft with a readout"):
+    with pytest.raises(ValueError, match="request it with a readout"):
         gate().decide(Draft((1,), True, None), 3)
     with pytest.raises(ValueError, match="got 4 rows for 2 tokens"):
         gate().decide(Draft((1, 2), True, ROWS), 3)

@@ -148,8 +148,8 @@ def test_what_does_not_exist_is_found():
     assert wrong_keys("pin it: set models.{}.revision to {}") == []
     assert wrong_keys("lower models.*.engine.{} to a sum below 1") == []
     assert wrong_keys("set models.asr.revison to x") == ["models.asr.revison"]
-    assert wrong_keys("head_sets.de, targets.de.speech.hold_back_ms") == []
-    assert wrong_keys("targets.de.speech.hold_back") == ["targets.de.speech.hold_back"]
+    assert wrong_keys("head_sets.de, targets.de.policy") == []
+    assert wrong_keys("targets.de.polcy") == ["targets.de.polcy"]
     assert wrong_options("name --config or --confg") == ["--confg"]
     assert [*wrong_commands("run `alignatt doctr` or `alignatt doctor --gpus`")] == [
         "alignatt doctr",

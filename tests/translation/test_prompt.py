@@ -90,5 +90,5 @@ def test_the_wording_is_the_configurations(gemma_like):
 )
 def test_unknown_placeholders_are_refused(part, bad):
     known = r"\{terms\} " if part == "terms" else r"\{source_language\}, \{target_language\}"
-    with pytest.raises(ValueError, match=rf"{part}\n.*known are {known}"):
+    with pytest.raises(ValueError, match=rf"{part}\n.*expected one of {known}"):
         PromptConfig(**{part: bad})
