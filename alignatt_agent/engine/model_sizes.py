@@ -104,7 +104,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
         layer.out_features for name, layer in text.named_modules() if name.endswith(_CACHED)
     )
     if not cache:
-        raise ValueError("its layers cache other values than keys and values")
+        raise ValueError("its layers cache something other than keys and values")
     parameters = model.num_parameters()
     return Sizes(
         weights=parameters + (0 if tied else outputs * hidden),

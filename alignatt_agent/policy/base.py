@@ -36,8 +36,8 @@ class Policy(BaseModel, ABC):
     Attributes:
         name: a literal that no other policy has; the key in ``POLICIES``.
         top_k: number of heads of the head set that are read to judge drafts or to time units.
-        reads: what it judges by; rows and probabilities need a head set.
-        reasons: texts for people of every reason that ``decide`` gives. The live page shows the
+        reads: what ``decide`` uses; rows and probabilities need a head set.
+        reasons: human-readable texts for each reason that ``decide`` returns. The live page shows the
             first one whose fields have values: ``{word}``, the first drafted word that waits;
             ``{heard}`` or ``{unsure}``, the accessible or not yet accessible source word at its
             attention peak.

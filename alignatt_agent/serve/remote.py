@@ -36,7 +36,7 @@ class RemoteCall:
 
 
 class RemoteStream:
-    """A stream on a replica, with the calls of a ``Stream`` that a server makes."""
+    """A stream on a replica; offers the ``Stream`` methods that the server calls."""
 
     def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
