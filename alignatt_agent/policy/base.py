@@ -37,8 +37,8 @@ class Policy(BaseModel, ABC):
         name: a literal that no other policy has; the key in ``POLICIES``.
         top_k: number of heads of the head set that are read to judge drafts or to time units.
         reads: what ``decide`` uses; rows and probabilities need a head set.
-        reasons: human-readable texts for each reason that ``decide`` returns. The live page shows the
-            first one whose fields have values: ``{word}``, the first drafted word that waits;
+        reasons: human-readable texts for each reason that ``decide`` returns. The live page shows
+            the first one whose fields have values: ``{word}``, the first drafted word that waits;
             ``{heard}`` or ``{unsure}``, the accessible or not yet accessible source word at its
             attention peak.
     """
