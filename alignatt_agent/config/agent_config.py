@@ -110,12 +110,12 @@ class AgentConfig(Strict):
     @classmethod
     def _language_codes(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         every = ANY if info.field_name == "head_sets" else None
-        found = {
-            name if name == every else language(name).code: item for name, item in value.items()
-        }
-        if len(found) < len(value):
-            raise ValueError(f"names of the same language: {', '.join(sorted(value))}; keep one")
-        return found
+        codes = [name if name == every else language(name).code for name in value]
+        for code in codes:
+            same = sorted(name for name, own in zip(value, codes, strict=True) if own == code)
+            if len(same) > 1:
+                raise ValueError(f"names of the same language: {', '.join(same)}; keep one")
+        return dict(zip(codes, value.values(), strict=True))
 
     @model_validator(mode="after")
     def _valid_policies(self) -> AgentConfig:

@@ -18,6 +18,8 @@ from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
 from lab.local_jobs import job_runner
 
+FIGURES = (*QUALITIES, *LATENCIES)
+
 METHOD = (
     "operating points against rivals, and rivals against the operating points' curve, where it has "
     "points on both sides: its Pareto front is interpolated at that latency; paired bootstrap over "
@@ -119,21 +121,14 @@ def note(study: Study) -> str:
 
 
 def _entry(point: Point, scores: Resampled) -> dict[str, Any]:
-    figures = (*QUALITIES, *LATENCIES)
-    found = {score: scores.interval(point.name, score).as_json() for score in figures}
+    found = {score: scores.interval(point.name, score).as_json() for score in FIGURES}
     return {"name": point.name, "curve": point.curve, "label": point.label, **found}
 
 
 def _difference(target: str, scores: Resampled, point: Point, rival: Point) -> dict[str, Any]:
-    figures = (*QUALITIES, *LATENCIES)
-    found = {x: scores.difference(point.name, rival.name, x).as_json() for x in figures}
-    return {
-        "target": target,
-        "point": point.label,
-        "curve": rival.curve,
-        "label": rival.label,
-        **found,
-    }
+    found = {x: scores.difference(point.name, rival.name, x).as_json() for x in FIGURES}
+    run = {"target": target, "point": point.label, "curve": rival.curve, "label": rival.label}
+    return {**run, **found}
 
 
 def tables(content: Mapping[str, Any]) -> Iterator[str]:

@@ -96,7 +96,7 @@ def own(code, **settings):
         (own("de", chunk_ms=5), "targets.de.chunk_ms: unknown key.*policy; all targets"),
         (own("German", policy={"topk": 3}), "targets.de.policy: topk: unknown key; .* is 'top_k'"),
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
-        ({"targets": {"zh": {}, "Chinese": {}}}, "same language: Chinese, zh; keep one"),
+        ({"targets": {"zh": {}, "de": {}, "Chinese": {}}}, "same language: Chinese, zh; keep"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
