@@ -13,6 +13,8 @@ from typing import Any
 
 _EIGHT_BITS: dict[str, Any] = {"num_bits": 8, "type": "int", "symmetric": True}
 
+ACTIVATIONS: dict[str, Any] = {**_EIGHT_BITS, "strategy": "token", "dynamic": True}
+
 QUANTIZATION: dict[str, Any] = {
     "quant_method": "compressed-tensors",
     "format": "int-quantized",
@@ -22,7 +24,7 @@ QUANTIZATION: dict[str, Any] = {
         "group_0": {
             "targets": ["Linear", "re:.*lm_head"],
             "weights": {**_EIGHT_BITS, "strategy": "channel", "dynamic": False},
-            "input_activations": {**_EIGHT_BITS, "strategy": "token", "dynamic": True},
+            "input_activations": ACTIVATIONS,
         }
     },
 }

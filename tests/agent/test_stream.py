@@ -138,9 +138,6 @@ def test_a_sentence_that_fails_twice_is_given_up():
     assert outputs[-len(TRANSLATION[3:]) :] == TRANSLATION[3:]
 
 
-CODES = ("de", "zh")
-
-
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -149,16 +146,16 @@ CODES = ("de", "zh")
 )
 def test_each_target_emits_what_it_emits_alone(seed, failure_rate, commit):
     def streamed(targets):
-        stream = Stream(speech_side(seed, 0.5, commit=commit), targets)
-        return [call(*audio) for call, *audio in calls(stream)]
+        speech = speech_side(seed, 0.5, commit=commit)
+        return [call(*audio) for call, *audio in calls(Stream(speech, targets))]
 
     def traces(found, code):
-        steps = [step.steps.get(code) for step in found]
-        return [step and (step.units, step.accepted, step.gated) for step in steps]
+        own = (step.steps.get(code) for step in found)
+        return [step and (step.units, step.accepted, step.gated) for step in own]
 
-    together = streamed({code: noisy(seed + k, failure_rate) for k, code in enumerate(CODES)})
+    together = streamed({code: noisy(seed + k, failure_rate) for k, code in enumerate("ab")})
     assert any(step.units for found in together for step in found.steps.values())
-    for k, code in enumerate(CODES):
+    for k, code in enumerate("ab"):
         alone = streamed({code: noisy(seed + k, failure_rate)})
         assert traces(together, code) == traces(alone, code)
     for found in together:

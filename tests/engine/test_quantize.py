@@ -1,9 +1,11 @@
 """8-bit checkpoints: what is written, and that the rest of the product finds it."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import torch
+from compressed_tensors.quantization import QuantizationArgs
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -11,9 +13,9 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, converted, locate_one
 from alignatt_agent.doctor import fetch
 from alignatt_agent.doctor.parity_check import Gap
+from alignatt_agent.engine import transformers_engine as by_transformers
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.start import start_model
-from alignatt_agent.engine.transformers_engine import TransformersEngine, rounded
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins.random_models import write
 from tests.fixtures.engines import make_prompt
@@ -23,9 +25,7 @@ def test_a_converted_checkpoint_rounds_every_linear_layer(tmp_path, monkeypatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     original = write("qwen3", tmp_path / "qwen3")
     model = ModelConfig(path=str(original), quantize="int8")
-    with pytest.raises(
-        CheckpointError, match="is not converted to 8 bits yet; run `alignatt fetch"
-    ):
+    with pytest.raises(CheckpointError, match="not converted to 8 bits yet; run `alignatt fetch"):
         locate_one(model)
     fetch.convert(model)
     fetch.convert(model)
@@ -33,7 +33,7 @@ def test_a_converted_checkpoint_rounds_every_linear_layer(tmp_path, monkeypatch,
     folder = locate_one(model)
     assert folder == converted(original)
     assert {"tokenizer.json", "generation_config.json"} < {file.name for file in folder.iterdir()}
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     assert config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"] == 8
     assert config["architectures"] == ["Qwen3ForCausalLM"]
     tensors = load_file(folder / "model.safetensors")
@@ -53,24 +53,27 @@ def test_the_reference_rounds_activations_as_the_kernel_does(dtype):
 
     inputs = torch.randn(64, 1536, dtype=dtype, generator=torch.Generator().manual_seed(1))
     codes, scales, _ = custom_ops.onednn_scaled_int8_quant(inputs, None, None, True)
-    assert torch.equal(rounded(inputs), (codes * scales.view(-1, 1)).to(dtype))
+    assert torch.equal(by_transformers.rounded(inputs), (codes * scales.view(-1, 1)).to(dtype))
+    layer = torch.nn.Linear(4, 4)  # a checkpoint in FP8 has another grid
+    fp8 = QuantizationArgs(num_bits=8, type="float", strategy="token", dynamic=True)
+    layer.quantization_scheme = Mock(input_activations=fp8)
+    by_transformers.round_activations(layer)
+    assert not layer._forward_pre_hooks
 
 
-def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch):
+def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch, request):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    original = write("qwen3", tmp_path / "qwen3")
-    fetch.convert(ModelConfig(path=str(original), quantize="int8"))
+    fetch.convert(
+        ModelConfig(path=str(original := write("qwen3", tmp_path / "m")), quantize="int8")
+    )
     model = ModelConfig(path=str(converted(original)), dtype="float32")
     heads = ((0, 1), (1, 6), (2, 3), (3, 7))
     readout, gap = Readout(heads, "emitted"), Gap()
-    reference, served = TransformersEngine(model.path), start_model("translation", model, heads)
-    try:
-        engine = DraftEngine(served, heads)
-        for seed in range(4):
-            prompt = make_prompt(20 + seed, 60 + 20 * seed, 3, 30)
-            ids = engine.draft(prompt, 8, readout).token_ids
-            gap.add(engine.rows(prompt, ids, readout), reference.rows(prompt, ids, readout))
-    finally:
-        served.shutdown()
+    reference = by_transformers.TransformersEngine(model.path)
+    engine = DraftEngine(served := start_model("translation", model, heads), heads)
+    request.addfinalizer(served.shutdown)
+    for prompt in (make_prompt(20 + k, 60 + 20 * k, 3, 30) for k in range(4)):
+        ids = engine.draft(prompt, 8, readout).token_ids
+        gap.add(engine.rows(prompt, ids, readout), reference.rows(prompt, ids, readout))
     # A sum in another order moves a few activations to the next code, so single rows differ.
     assert gap.mean < 6e-4

@@ -148,5 +148,5 @@ def test_bad_requests_are_refused(reference):
         reference.draft(Prompt(PROMPTS[0].token_ids, 15, tuple(range(10))), 4, EMITTED)
     with pytest.raises(EngineError, match="0 tokens"):
         reference.draft(PROMPTS[0], 0, EMITTED)
-    with pytest.raises(EngineError, match="got 0, 20 with the prompt"):
+    with pytest.raises(EngineError, match="got 0 tokens, 20 in all"):
         reference.rows(PROMPTS[0], [], EMITTED)
