@@ -214,7 +214,10 @@ class Translator:
         heard = drafted.accessible == len(drafted.source)
         closed = draft.ended and heard and ends_clause(drafted.source[-1])
         taken = len(now.accepted) - len(drafted.prefix)
-        whole = self._units.complete(drafted.prefix, draft.token_ids, decision.accepted, closed)
+        count = decision.accepted
+        if (start := loop_start(drafted.prefix + draft.token_ids[:count])) is not None:
+            count = max(0, start - len(drafted.prefix))
+        whole = self._units.complete(drafted.prefix, draft.token_ids, count, closed)
         if whole > taken:
             added = draft.token_ids[taken:whole]
             sources = source_words(drafted.prompt, draft)[taken:whole]

@@ -4,6 +4,7 @@ Engines take long to start, so the tests look at what this leaves behind.
 """
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -111,6 +112,17 @@ def odd_audio(agent, audio):
     }
 
 
+def emitted_rows(configs, audio):
+    """Stream German with the rows that head sets of real models read."""
+    outputs = []
+    for config in map(copy.copy, configs):
+        config.head_sets = SimpleNamespace(de="micro-emitted-en-de")
+        config.policy = SimpleNamespace(**{**vars(config.policy), "top_k": 3})
+        AlignAttAgent.load_model(config)
+        outputs.append(stream(AlignAttAgent(config), audio))
+    return outputs
+
+
 def answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -178,6 +190,7 @@ def main() -> None:
         "whole drafts": side_by_side(patient, audio),
         "quick start": quick_start(beginning),
         "server": web_socket_server(root),
+        "emitted rows": emitted_rows((config, patient), audio),
         "failures": AlignAttAgent.runtime.failures,
     }
     result["shared"] = shared_recognition(wav, root / "shared")

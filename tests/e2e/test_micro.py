@@ -47,6 +47,14 @@ def test_neither_early_stop_nor_a_stream_at_the_side_changes_anything(driven, sh
     assert_same(driven["whole drafts"][target], short_talk, target)
 
 
+def test_rows_of_emitted_tokens_stop_a_draft_early_as_they_gate_it_whole(driven, short_talk):
+    """Head sets of real models read these rows, most embedded ones those that predict a token."""
+    early, whole = driven["emitted rows"]
+    assert early == whole
+    assert 20 < sum(map(len, early)) < 1.2 * sum(map(len, logged(short_talk, "de")))
+    assert early != driven["after odd audio"]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_shared_recognition_emits_what_single_runs_emit(driven, short_talk, target):
     lines = driven["shared"][target]

@@ -12,6 +12,7 @@ from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import EngineError, SourceView
+from alignatt_agent.types.engines import Readout
 from tests.fakes.agent import FakeTranslation, byte_tokenizer, translated
 from tests.fakes.engine import STOP, SimulatedModel, random_engine
 from tests.fakes.models import READOUT, PieceTokenizer, Prompts, fail_calls, make_words
@@ -85,11 +86,12 @@ def test_random_engines(seed, spaced, failure_rate, steps):
     margin=st.integers(-2, 2),
     taus=st.sampled_from([{}, {"tau_argmax": 0.05, "tau_src": 0.2}]),
     agreement=st.integers(1, 3),
+    row=st.sampled_from(["predicting", "emitted"]),
     steps=st.integers(1, 16),
     kept=st.integers(0, 2),
 )
 def test_an_engine_that_stops_early_changes_nothing(
-    seed, spaced, normalize, median_width, margin, taus, agreement, steps, kept
+    seed, spaced, normalize, median_width, margin, taus, agreement, row, steps, kept
 ):
     """Same emissions, decisions and state as drafting whole and scanning, source by source.
 
@@ -99,11 +101,12 @@ def test_an_engine_that_stops_early_changes_nothing(
     tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:3])  # so that drafts agree
     filters = {"normalize": normalize, "median_width": median_width}
     policy = AlignAtt(border_margin=margin, drafts=agreement, **filters, **taus)
+    readout = Readout(READOUT.heads, row)
     prompts, rng = Prompts(), random.Random(seed)
     whole, early = (
         Translator(
             random_engine(seed, len(tokenizer.pieces), chance=chance),
-            *(prompts, tokenizer, READOUT, policy, spaced, 6, both, both),
+            *(prompts, tokenizer, readout, policy, spaced, 6, both, both),
             history=History(prompts, kept, 60),
         )
         for chance, both in ((None, False), (random.Random(seed), True))

@@ -237,7 +237,8 @@ def test_scenario(script, settings):
 
 def test_decoding_grows_with_what_is_new(tokenizer):
     """Not with the square of the sentence: that would be 20,000 tokens for each."""
-    text = " Wir trainieren große Modelle; das ist „schwer“, weil 3,5 Sekunden vergehen." * 20
+    line = " Wir trainieren {} große Modelle; das ist „schwer“, weil 3,5 Sekunden vergehen."
+    text = "".join(map(line.format, range(20)))
     ids, decoded = tuple(tokenizer.encode(text, add_special_tokens=False)[:400]), []
 
     def decode(tokens, **given):
@@ -299,6 +300,19 @@ def test_a_loop_of_the_model_is_said_once(caplog):
     s = Scenario(max_tokens=64).play([f"You only | end | {draft} -> Sie sollten nur auf Deutsch:"])
     assert len(s.engine.calls) == 1
     assert "the translation of 2 words does not end" in caplog.text
+
+
+def test_a_loop_that_grows_draft_by_draft_stops():
+    """Qwen2.5-Coder 1.5B wrote one clause of four tokens twenty times into a live sentence."""
+    s, words = Scenario(), "A B C"
+    emitted = []
+    for _ in range(8):
+        words += " C"
+        s.engine.drafts = [s.draft(words, "so@0 geht@1 es@2 so@0".split())]
+        emitted += s.emitted(words, 3).units
+    assert len(emitted) == 15  # three words, four times more
+    s.engine.drafts = [s.draft(words, "weiter@3 und@3".split())]
+    assert s.emitted(words + " D", 5).units == (" weiter",)
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():

@@ -1,0 +1,108 @@
+"""Speech side of a run against the off-line transcripts of the same recordings.
+
+Word errors by kind, doubled words, sentence ends and their times. Each segment of the dev set is
+one sentence, whose times are known.
+  python -m lab.real_world.speech RUN OFFLINE --devset DIR --output FILE
+RUN is a target folder of simulstream-eval, OFFLINE the output folder of alignatt offline.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import numpy as np
+
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.run_files import RunFiles, write_json
+from alignatt_agent.evaluation.statistics import micro
+from alignatt_agent.evaluation.trace import read_steps
+from alignatt_agent.evaluation.wer import plain_words, reference_transcripts, segment_errors
+
+Sentences = list[tuple[str, float, float]]  # text, start, end
+
+
+def counts(reference: Sentences, heard: Sentences, transcript: str) -> Counter[str]:
+    """Count words by what became of them, and sentence ends that are wrong or missing."""
+    found: Counter[str] = Counter()
+    said = [plain_words(text) for text, _, _ in reference]
+    got = [plain_words(text) for text, _, _ in heard] or [plain_words(transcript)]
+    flat, words = ([word for part in parts for word in part] for parts in (said, got))
+    place = {}  # of the last aligned word before each word of the transcript
+    for item in jiwer.process_words(" ".join(flat), " ".join(words)).alignments[0]:
+        length = max(item.ref_end_idx - item.ref_start_idx, item.hyp_end_idx - item.hyp_start_idx)
+        found[item.type] += length
+        for k in range(item.hyp_start_idx, item.hyp_end_idx):
+            known = item.ref_start_idx + k - item.hyp_start_idx
+            place[k] = min(known, item.ref_end_idx - 1)
+            repeats = item.type == "insert" and k and words[k] == words[k - 1]
+            found["doubled"] += bool(repeats)
+    found["words"] = len(flat)
+    if heard:
+        ends = np.cumsum([len(part) for part in said]) - 1
+        closed = np.array([place[k - 1] for k in np.cumsum([len(part) for part in got]).tolist()])
+        # A word that was not recognized may be the last one, so one word off is right.
+        apart = np.abs(closed[:, None] - ends) > 1
+        found["sentences"] = len(said)
+        found["false ends"] = int(apart.all(1).sum())
+        found["missed ends"] = int(apart.all(0).sum())
+    return found
+
+
+def end_errors(reference: Sentences, heard: Sentences) -> list[float]:
+    """Return how much later than spoken each sentence ends, where one ends within a second."""
+    spoken = np.array([end for _, _, end in reference])
+    late = [end - spoken[np.abs(spoken - end).argmin()] for _, _, end in heard]
+    return [error for error in late if abs(error) < 1]
+
+
+def measure(run: Path, offline: Path, devset: Path) -> dict[str, Any]:
+    """Compare the committed transcript of a run with the off-line one."""
+    checked = load_devset(devset, ["en"], run / "speech", "en", audio=False)
+    reference = {
+        talk: [(text, start, end) for start, end, text in spans]
+        for talk, spans in reference_transcripts(checked).items()
+    }
+    heard: dict[str, Sentences] = {talk: [] for talk in reference}
+    for step in read_steps(RunFiles(run).records):
+        for words in step.heard.sentences:
+            text = "".join(word.gap + word.text for word in words)
+            heard[step.talk].append((text, words[0].start, words[-1].end))
+    lines = (offline / "transcript.txt").read_text(encoding="utf-8").splitlines()
+    whole = dict(zip(reference, lines, strict=True))
+    rows, errors = [], {}
+    for name, given in (("live", heard), ("off-line", {talk: [] for talk in heard})):
+        found: Counter[str] = Counter()
+        by_segment = []
+        for talk, spans in reference.items():
+            found += counts(spans, given[talk], whole[talk])
+            live = " ".join(text for text, _, _ in given[talk]) or whole[talk]
+            by_segment.append(segment_errors([text for text, _, _ in spans], live))
+        wrong, total = (np.concatenate(column) for column in zip(*by_segment, strict=True))
+        errors[name] = wrong
+        rows.append({"transcript": name, "wer": micro(100 * wrong, total).as_json(), **found})
+    difference = micro(100 * (errors["live"] - errors["off-line"]), total).as_json()
+    late = np.concatenate([end_errors(reference[talk], heard[talk]) for talk in reference])
+    times = {"median": np.median(late), "p90": np.percentile(np.abs(late), 90)}
+    rows[0]["end_error_s"] = {key: round(float(value), 3) for key, value in times.items()}
+    rows[0]["minus_offline"] = difference
+    signature = json.loads((run / "scores.json").read_text(encoding="utf-8"))["signature"]
+    return {"signature": signature, "rows": rows}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("offline", type=Path)
+    parser.add_argument("--devset", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    args = parser.parse_args(argv)
+    write_json(args.output, measure(args.run, args.offline, args.devset))
+
+
+if __name__ == "__main__":
+    main()
