@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ResultCache:
-    """Results under the hash of everything that they depend on; each is written immediately.
+    """Results by a hash of everything that they depend on; each result is written immediately.
 
     Results are pickled: do not open untrusted files. Without a ``path`` they are lost when the
     process ends.

@@ -1,6 +1,6 @@
 """Word errors of the speech side: of whole transcripts, and of the newest words of the live tail.
 
-In languages without spaces between words, characters count as words, as in their references.
+In languages without spaces between words, characters are counted instead of words.
 The last words of each chunk's hypothesis may change later. Each shown word is compared with the
 reference around it; errors are grouped by the distance of the word to the end of the audio.
 """
@@ -214,7 +214,7 @@ def tail_errors(
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
     """Return which words of ``hypothesis`` are correct.
 
-    They are aligned with the fewest edits to any part of ``reference``; the rest is free.
+    They are aligned with the fewest edits to any part of ``reference``; the rest costs nothing.
     """
     n, m = len(hypothesis), len(reference)
     edit = 2 * n + 1  # among equally few edits, the most correct words
