@@ -89,7 +89,7 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration; without ``speech.context`` it gets the dev set's folder of contexts."""
+    """Load a configuration, with the dev set's folder of contexts if it names no context."""
     loaded = load_config(config, overrides)
     if loaded.speech.context is None and contexts is not None and contexts.is_dir():
         return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})

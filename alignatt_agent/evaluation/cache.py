@@ -37,7 +37,7 @@ class ResultCache:
         return pickle.loads(found[0]) if found else None
 
     def put(self, key: bytes, value: object) -> None:
-        """Store a result, anything but ``None``."""
+        """Store a result, which must not be ``None``."""
         row = (key, pickle.dumps(value))
         self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
 

@@ -85,8 +85,8 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 class _LogWatcher(logging.Filter):
     """Reads the harness's log to set the recorder's talk, update a bar and write the clock.
 
-    A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
-    after a chunk's computation time was taken, so bars are not counted as computation.
+    It is a filter, because ``simulstream.inference.main`` removes all handlers from its logger. It
+    runs after a chunk's computation time was taken, so bars are not counted as computation.
     """
 
     def __init__(self, run: EvalRun, recorder: Recorder, progress: bool) -> None:

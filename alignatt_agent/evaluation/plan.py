@@ -31,7 +31,7 @@ ASKED = "asked"
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """One target of one configuration, or one log, that passed every check without a model.
+    """One target of one configuration, or one log, that passed all checks that need no model.
 
     ``name`` is the user's name of the configuration or the log, ``source`` and ``target`` are codes
     of languages, ``signature`` holds everything that the scores depend on.

@@ -140,7 +140,7 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
 
 
 def _scores(results: Sequence[Result], ceilings: Ceilings) -> tuple[list[str], list[list[str]]]:
-    """Return the names of used columns, and rows of configuration, target, these, and regime."""
+    """Return the used columns, and rows of configuration, target, their values, and regime."""
     found = [{name: value(run) for name, (_, value) in _COLUMNS.items()} for run in results]
     names = [name for name in _COLUMNS if any(values[name] is not None for values in found)]
     rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]

@@ -201,7 +201,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
-    """Measure StreamLAAL with Simulstream's own scorer; empty if that lacks ``mweralign``."""
+    """Measure StreamLAAL with Simulstream's own scorer; empty without ``mweralign``."""
     if find_spec("mweralign") is None:
         return {}
     command = [

@@ -68,8 +68,8 @@ def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
 def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str) -> dict[str, Any]:
     """Return word error rates of a spoken language in percent, without case and punctuation.
 
-    ``wer`` of all talks with ``wer_interval``, its 95 % bootstrap interval over segments,
-    ``wer_TALK`` of each talk, ``wer_exact``, with case and punctuation, and ``cer`` of characters.
+    The keys are ``wer`` of all talks, ``wer_interval`` (its 95 % bootstrap interval over segments),
+    ``wer_TALK`` of each talk, ``wer_exact`` (with case and punctuation) and ``cer`` (characters).
     """
     import jiwer
 
@@ -136,7 +136,7 @@ def segment_errors(
 class TailErrors:
     """Counts of shown and wrong words, ``[talks, bins]``, by distance to the end of the audio.
 
-    ``edges_s`` are the borders of the bins, one more than bins.
+    ``edges_s`` has the borders of the bins, one more than there are bins.
     """
 
     edges_s: tuple[float, ...]
@@ -157,8 +157,8 @@ class TailErrors:
     def hold_back_s(self) -> float | None:
         """Return the distance from which the error rate is stable; ``None`` for too few words.
 
-        The first bin whose error rate is not above the band of all words at least ``PLATEAU_S``
-        old.
+        There begins the first bin whose error rate is not above the band of all words at least
+        ``PLATEAU_S`` old.
         """
         settled = np.array(self.edges_s[:-1]) >= PLATEAU_S - 1e-9
         wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
