@@ -1,16 +1,17 @@
 """Diagnose the speech side of a run: word error rate, latency, errors in the live tail.
 
-Reports the reference error of the live tail by distance to the end of the audio, and the hold-back
-that this suggests. Reads the records of a run; no model is loaded.
+The report contains the reference error of the live tail by distance to the end of the audio, and
+the hold-back that this error suggests. The command reads the records of a run and loads no model.
 
 Example:
   alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
 
-RUN is a target folder of simulstream-eval (any target: the speech side is the same), DIR a dev set
-with ref/SOURCE.txt. A word counts as emitted when it became accessible to the translation, or when
-it last changed.
+RUN is a target folder of simulstream-eval; all targets share the speech side. DIR is a dev set with
+ref/SOURCE.txt. A word counts as emitted at the time when it became accessible to the translation or
+last changed.
 
-OUT/asr.json holds all figures, OUT/tail_error.svg the plot (matplotlib, extra `plots`).
+OUT/asr.json holds all figures, and OUT/tail_error.svg the plot, which needs matplotlib (extra
+`plots`).
 
 exit status: 0 measured; 2 a file is missing
 """
@@ -46,7 +47,7 @@ from alignatt_agent.types.running_text import common_prefix
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
-    """Return the accessible words as Simulstream's log, in which revised words are deleted."""
+    """Return the accessible words as a log of Simulstream, in which revised words are deleted."""
     lines: list[dict[str, Any]] = []
     talk, number = "", -1
     settled: list[str] = []
@@ -112,8 +113,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     path = RunFiles(run).records
     if not path.is_file():
         raise ScoringError(
-            f"{path} does not exist: {run} is not a target folder of simulstream-eval, streamed "
-            f"with an agent of this package"
+            f"{path} does not exist: {run} is not a target folder that simulstream-eval streamed"
         )
     records = list(read_steps(path))
     errors = tail_errors(records, reference_transcripts(checked), language(code).spaced)
@@ -149,8 +149,8 @@ def table(report: dict[str, Any]) -> str:
         "",
         "no hold-back suggested: too few words"
         if found is None
-        else f"suggested hold-back: {found} ms (speech.hold_back_ms); words before it have a "
-        f"stable error rate",
+        else f"suggested hold-back: {found} ms (speech.hold_back_ms); the error rate of older "
+        f"words is stable",
     ]
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
-    """Convert ``path`` into ``folder``, unless already done; return the WAV and a note."""
+    """Convert ``path`` into ``folder``, unless this was done before; return the WAV and a note."""
     folder.mkdir(parents=True, exist_ok=True)
     wav, record = folder / f"{path.stem}.wav", folder / f"{path.stem}.json"
     stat = path.stat()

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ResultCache:
-    """Results under the hash of everything that they depend on; each is written immediately.
+    """Results by a hash of everything that they depend on; each result is written immediately.
 
     Results are pickled: do not open untrusted files. Without a ``path`` they are lost when the
     process ends.
@@ -37,7 +37,7 @@ class ResultCache:
         return pickle.loads(found[0]) if found else None
 
     def put(self, key: bytes, value: object) -> None:
-        """Store a result, anything but ``None``."""
+        """Store a result, which must not be ``None``."""
         row = (key, pickle.dumps(value))
         self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
 

@@ -5,10 +5,6 @@ Examples:
     simulstream-eval --config micro-low --target de it zh \
         --devset micro_models/devset --output outputs/dev-low
 
-  the same without the gate, for comparison:
-    simulstream-eval --config micro-low --set policy.name=none --target de \
-        --devset micro_models/devset --output outputs/no-gate
-
   both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; the same command
   resumes an interrupted call:
     simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \
@@ -22,16 +18,12 @@ Examples:
     simulstream-eval --config iwslt26-low --target de it zh --ray 10.0.0.1:6379 \
         --devset DIR --output OUT --resume
 
-  with the off-line scores of the same models in the same table:
-    alignatt offline --config micro-low --target de --devset DIR --output OFFLINE
-    simulstream-eval --config micro-low --target de --devset DIR --output OUT --offline OFFLINE
-
   score an existing log, ours or another system's (Simulstream or OmniSTEval JSONL):
     simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
-  the same if its units are pieces of words; spm.yaml names what joins them, for SentencePiece
-  "detokenizer_type: simuleval" and "latency_unit: spm", for any other tokenizer
-  "detokenizer_type: hf" and "hf_model_name: FOLDER":
+  the same if its units are pieces of words; spm.yaml states how to join them: for SentencePiece
+  "detokenizer_type: simuleval" and "latency_unit: spm", for the tokenizer of a speech model in
+  Transformers "detokenizer_type: hf" and "hf_model_name: ID":
     simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \
         --output OUT
 
@@ -44,7 +36,8 @@ a dev set is
                               converted into OUT/audio
     DIR/contexts/TALK.txt     names and terms of a talk, for the recognizer; optional
 
-a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/ (OUT/CONFIG/TARGET/)
+a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/
+(OUT/CONFIG/TARGET/ if there are several configurations)
     agent.yaml      the resolved configuration; simulstream_inference takes it unchanged
     metrics.jsonl   Simulstream's log, fresh in every run
     steps.jsonl     the trace of each chunk: transcript, stage times, decisions
@@ -59,17 +52,20 @@ exit status: 0 scored; 1 the run or the scoring failed; 2 nothing was started
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
 from alignatt_agent.evaluation.agent_choice import known_agents
-from alignatt_agent.evaluation.comet import MODELS, PYTHON, check_python
-from alignatt_agent.evaluation.plan import plan, plan_log
-from alignatt_agent.evaluation.run import evaluate, print_commands
+from alignatt_agent.evaluation.comet import MODELS, CometError, check_environment
+from alignatt_agent.evaluation.plan import EvalRun, plan, plan_log
+from alignatt_agent.evaluation.run import add_comet, score_all, write_reports
+from alignatt_agent.evaluation.score import read_ceilings
+from alignatt_agent.evaluation.stream import prepare, stream_all
+from alignatt_agent.evaluation.talk_jobs import stream_on_cluster
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,19 +73,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("simulstream-eval", **page(__doc__))
     add = parser.add_argument
     text = (
-        f"entry point of the group simulstream.agents ({', '.join(known_agents())}), dotted class, "
-        "or path of a Simulstream YAML; default %(default)s"
+        f"entry point of the group simulstream.agents ({', '.join(known_agents())}) or dotted name "
+        "of a subclass of AlignAttAgent; default %(default)s"
     )
     add("--agent", default="alignatt4llm", help=text)
-    shared_options(
-        parser,
-        "source",
-        "set",
-        config={"nargs": "+"},
-        target={"required": True},
-        devset={"required": True, "help": "dev set, see below"},
-        output={"required": True},
-    )
+    either = parser.add_mutually_exclusive_group(required=True)
+    shared_options(either, config={"nargs": "+"})
+    text = "score this log instead of running an agent"
+    either.add_argument("--score-only", type=Path, metavar="LOG", help=text)
+    needed = {"required": True}
+    devset = {"required": True, "help": "dev set, see below"}
+    shared_options(parser, "source", "set", target=needed, devset=devset, output=needed)
     text = (
         "skip targets that were finished with an equal signature; interrupted ones start again "
         "with fresh logs"
@@ -103,73 +97,90 @@ def build_parser() -> argparse.ArgumentParser:
         "`make setup-comet`"
     )
     add("--comet", metavar="MODEL", help=text)
-    text = "interpreter with COMET; default %(default)s"
-    add("--comet-python", type=Path, default=PYTHON, metavar="FILE", help=text)
-    text = "also show the scores in this output of alignatt offline (same models, same dev set)"
+    text = "also show the scores in this output folder of alignatt offline (same models, dev set)"
     add("--offline", type=Path, metavar="DIR", help=text)
-    text = "score this log instead of running an agent"
-    add("--score-only", type=Path, metavar="LOG", help=text)
     text = (
         "with --score-only: YAML with detokenizer_type and latency_unit of a Simulstream log; "
         "default: agent.yaml next to it"
     )
     add("--log-config", type=Path, metavar="YAML", help=text)
-    text = "with --score-only: elapsed times accumulate over a talk, as in SimulEval's logs"
-    add("--fix-simuleval-ca", action="store_true", help=text)
     add_options(parser, "stream")
     text = "sets of engines; default: as many as fit on the cluster"
     add("--ray-workers", type=int, metavar="N", help=text)
     text = "check everything and print the equivalent commands without loading models"
     add("--dry-run", action="store_true", help=text)
-    add("--version", action="version", version=f"%(prog)s {version('alignatt-agent')}")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
-    arguments = build_parser().parse_args(argv)
-    cluster = options_of(arguments, arguments.ray_workers)
-    if arguments.comet:
-        check_python(arguments.comet_python)
-    root = arguments.output
-    if arguments.fix_simuleval_ca and arguments.score_only is None:
-        raise ConfigError("--fix-simuleval-ca has no meaning without --score-only")
-    if arguments.score_only is not None:
-        if len(arguments.target) != 1:
-            raise ConfigError("--score-only scores one log: name exactly one --target")
-        run = plan_log(
-            arguments.score_only,
-            arguments.target[0],
-            arguments.devset,
-            arguments.output,
-            arguments.log_config,
-            arguments.source or "en",
-            arguments.fix_simuleval_ca,
-        )
-        runs, root = [run], run.files.folder
-    else:
-        runs = plan(
-            arguments.agent,
-            arguments.config or [None],
-            parse_overrides(arguments.overrides),
-            arguments.source,
-            arguments.target,
-            arguments.devset,
-            arguments.output,
-            arguments.paced,
-        )
-    if arguments.dry_run:
+    """Stream the runs that have no log, score all runs, write reports; return the exit status."""
+    given = build_parser().parse_args(argv)
+    cluster = options_of(given, given.ray_workers)
+    if given.comet:
+        check_environment()
+    runs = [_plan_log(given)] if given.score_only else _plan(given)
+    if given.dry_run:
         print("all checks passed; no model was loaded")
         print_commands(runs)
         return 0
-    return evaluate(
-        runs,
-        root,
-        resume=arguments.resume,
-        paced=arguments.paced,
-        jobs=arguments.jobs,
-        comet=arguments.comet,
-        comet_python=arguments.comet_python,
-        offline=arguments.offline,
-        cluster=cluster,
+    for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
+        print(f"note: {note}", file=sys.stderr)
+    signatures = [run.signature for run in runs]
+    ceilings = read_ceilings(given.offline, signatures) if given.offline else []
+    waiting = [run for run in runs if run.log is None and not (given.resume and run.streamed)]
+    for run in runs:
+        if run in waiting:  # first, so that no old score remains after a failure
+            prepare(run, keep_talks=given.resume and cluster is not None)
+        elif run.log is None:
+            state = "scored" if run.scored else "streamed"
+            print(f"{run.label}: {state} before, with the same signature")
+    if cluster is not None and waiting:
+        complete = stream_on_cluster(waiting, cluster, given.paced)
+    else:
+        complete = stream_all(waiting, given.paced)
+    done = [run for run in runs if run.log is not None or run.files.finished.is_file()]
+    scored = score_all(done, given.jobs)
+    complete = complete and len(scored) == len(runs)
+    if given.comet and scored:
+        try:
+            scored = add_comet(scored, given.comet)
+        except CometError as error:
+            print(f"simulstream-eval: COMET: {error}", file=sys.stderr)
+            complete = False
+    if scored:
+        write_reports(scored, ceilings, runs[0].files.folder if given.score_only else given.output)
+        print_commands(runs)
+    return 0 if complete else 1
+
+
+def _plan(given: argparse.Namespace) -> list[EvalRun]:
+    return plan(
+        given.agent,
+        given.config,
+        parse_overrides(given.overrides),
+        given.source,
+        given.target,
+        given.devset,
+        given.output,
+        given.paced,
     )
+
+
+def _plan_log(given: argparse.Namespace) -> EvalRun:
+    if len(given.target) != 1:
+        raise ConfigError("--score-only scores one log: name exactly one --target")
+    return plan_log(
+        given.score_only,
+        given.target[0],
+        given.devset,
+        given.output,
+        given.log_config,
+        given.source or "en",
+    )
+
+
+def print_commands(runs: Sequence[EvalRun]) -> None:
+    """Print the equivalent official commands."""
+    print("\nthe same with the official commands:")
+    for command in (command for run in runs for command in run.commands):
+        print(f"  {command}")

@@ -33,21 +33,18 @@ class CometError(AlignAttError, RuntimeError):
     """COMET cannot score; the message names the cause."""
 
 
-def check_python(python: Path) -> None:
+def check_environment() -> None:
     """Check that the interpreter exists."""
-    if not python.is_file():
-        raise CometError(
-            f"{python} does not exist; `make setup-comet` creates .venv-comet; for another "
-            f"environment, set --comet-python"
-        )
+    if not PYTHON.is_file():
+        raise CometError(f"{PYTHON} does not exist; run `make setup-comet`")
 
 
 def checkpoint(model: str) -> str:
-    """Return the hub id of a short name; other names unchanged."""
+    """Return the hub id of a short name; other names are returned unchanged."""
     return MODELS.get(model.lower(), model)
 
 
-def comet_scores(triples: Sequence[tuple[str, str, str]], model: str, python: Path) -> list[float]:
+def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[float]:
     """Return the score of each segment of source, translation and reference."""
     if not triples:
         return []
@@ -57,7 +54,7 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str, python: Pa
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
         data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
         # -P: the folder of the worker holds modules named like the libraries it imports.
-        command = [str(python), "-P", str(WORKER), name, str(data), str(output)]
+        command = [str(PYTHON), "-P", str(WORKER), name, str(data), str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode == NO_MODEL:
             raise CometError(
@@ -66,17 +63,15 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str, python: Pa
             )
         if result.returncode != 0 or not output.is_file():
             tail = "\n".join(result.stderr.strip().splitlines()[-6:])
-            raise CometError(f"{python} ended with {result.returncode}:\n{tail}")
-        scores = json.loads(output.read_text(encoding="utf-8"))
-    if len(scores) != len(triples):
-        raise CometError(f"COMET returned {len(scores)} scores for {len(triples)} segments")
-    return [float(score) for score in scores]
+            raise CometError(f"{PYTHON} ended with {result.returncode}:\n{tail}")
+        scores: list[float] = json.loads(output.read_text(encoding="utf-8"))
+    return scores
 
 
-def comet_sections(runs: Sequence[EvalRun], model: str, python: Path) -> list[dict[str, Any]]:
+def comet_sections(runs: Sequence[EvalRun], model: str) -> list[dict[str, Any]]:
     """Score runs that OmniSTEval scored, in one process; return their JSON sections."""
     triples = [_triples(run) for run in runs]
-    values = iter(comet_scores([one for some in triples for one in some], model, python))
+    values = iter(comet_scores([one for some in triples for one in some], model))
     found = [list(islice(values, len(some))) for some in triples]
     return [
         {

@@ -1,7 +1,7 @@
 """Test whether two scored runs differ significantly in quality or latency.
 
-Quality by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval scored; latency
-by the same resampling of LongYAAL's segments.
+Quality is compared by sacreBLEU's paired bootstrap resampling of the segments that OmniSTEval
+scored, and latency by the same resampling of the segments of LongYAAL.
 
 Examples:
   two configurations of one target:
@@ -18,7 +18,7 @@ exit status: 0 compared; 2 the runs cannot be compared
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ from tabulate import tabulate
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
-from alignatt_agent.evaluation.run_files import RunFiles, write_json
+from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Result, ScoringError, bleu_tokenizer, read_result
 from alignatt_agent.evaluation.statistics import interval
 
@@ -155,20 +155,15 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
     add("b", type=Path, metavar="B", help="run to compare with it")
-    add("--json", type=Path, metavar="FILE", help="also write the differences as JSON")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
     arguments = build_parser().parse_args(argv)
-    targets = common_targets(arguments.a, arguments.b)
-    found = {name: compare(a, b) for name, a, b in targets}
+    found = [(name, compare(a, b)) for name, a, b in common_targets(arguments.a, arguments.b)]
     print(f"A: {arguments.a}\nB: {arguments.b}")
-    for name, differences in found.items():
+    for name, differences in found:
         print(f"\n{table(name, differences)}")
     print(f"\npaired bootstrap over segments, {SAMPLES} resamples; * p < 0.05")
-    if arguments.json:
-        content = {name: [asdict(item) for item in items] for name, items in found.items()}
-        write_json(arguments.json, content)
     return 0

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -39,7 +40,7 @@ class Span:
 
     @property
     def talk(self) -> str:
-        """Stem of the recording, by which scorers match."""
+        """Stem of the recording, by which the scorers match it."""
         return Path(self.wav).stem
 
     @property
@@ -57,7 +58,7 @@ class Talk:
 
     @property
     def name(self) -> str:
-        """Stem of the file, by which scorers match."""
+        """Stem of the file, by which the scorers match it."""
         return self.wav.stem
 
 
@@ -65,7 +66,7 @@ class Talk:
 class DevSet:
     """A checked dev set, in the order of its segmentation.
 
-    ``references`` are files by target code, ``transcript`` is that of the spoken language;
+    ``references`` maps target codes to files; ``transcript`` is the file of the spoken language;
     ``notes`` lists corrections and irregularities.
     """
 
@@ -82,7 +83,7 @@ class DevSet:
         return sum(talk.seconds for talk in self.talks)
 
     def digest(self, target: str) -> str:
-        """Return the size, and a hash of segmentation and references."""
+        """Return the size, and a hash of the segmentation and the references."""
         digest = hashlib.sha256()
         for path in (self.segmentation, self.references[target]):
             digest.update(path.read_bytes())
@@ -108,7 +109,7 @@ def load_devset(
     """Find and check the files of a dev set; one ``DevSetError`` lists all problems.
 
     Files that Simulstream or the scorers misread are converted into the folder ``work``, or refused
-    without it; re-scoring a log needs no ``audio``.
+    if there is no such folder. Scoring an existing log needs no ``audio``.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():
@@ -135,7 +136,12 @@ def load_devset(
             problems.append(str(error))
         talks.append(talk)
         names.append(name)
-    problems.extend(_check_names(names, talks))
+    for name, count in Counter(talk.name for talk in talks).items():
+        if count > 1:
+            problems.append(
+                f"{SEGMENTATION}: {name} begins in {count} places; scorers match recordings by the "
+                f"stem of their names: group the segments of each one, and rename equal stems"
+            )
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
     transcript = root / "ref" / f"{source}.txt"
     known = transcript if transcript.is_file() else None
@@ -156,14 +162,14 @@ def load_devset(
 
 
 def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
-    """Return a dev set with copies of files that scorers misread; without a folder refuse it."""
+    """Replace files that scorers misread by corrected copies; refuse them without a folder."""
     paths = [path for path in found.references.values() if path.read_bytes()[:3] == BOM_UTF8]
     if [Path(name).stem for name in names] != [talk.name for talk in found.talks]:
         paths.append(found.segmentation)
     if not (paths and found.references):
         return found
     said = ", ".join(str(path) for path in paths)
-    said += ": scorers misread a byte order mark, and names other than those of the files"
+    said += ": scorers misread byte order marks, and names that differ from those of the files"
     if work is None:
         raise DevSetError(f"{said}; correct them")
     (folder := work / "devset").mkdir(parents=True, exist_ok=True)
@@ -177,7 +183,7 @@ def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
         found,
         segmentation=folder / SEGMENTATION,
         references={code: folder / path.name for code, path in found.references.items()},
-        notes=(*found.notes, f"{said}; they get corrected copies in {folder}"),
+        notes=(*found.notes, f"{said}; corrected copies are in {folder}"),
     )
 
 
@@ -196,23 +202,6 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
             f"but {wav} is {seconds:.2f} s long"
         )
     return Talk(wav.resolve(), seconds)
-
-
-def _check_names(names: Sequence[str], talks: Sequence[Talk]) -> Iterator[str]:
-    """Check the names of recordings, by whose stem scorers match them."""
-    stems = [talk.name for talk in talks]
-    for stem in sorted({stem for stem in stems if stems.count(stem) > 1}):
-        alike = sorted({name for name, known in zip(names, stems, strict=True) if known == stem})
-        if len(alike) > 1:
-            yield (
-                f"{SEGMENTATION}: {' and '.join(alike)} are both {stem} to the scorers, which "
-                f"match recordings by name; rename one"
-            )
-        else:
-            yield (
-                f"{SEGMENTATION}: the segments of {stem} are not in one block; scorers match "
-                f"recordings by name, so group them"
-            )
 
 
 def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
@@ -236,16 +225,11 @@ def wav_seconds(path: Path) -> float:
     try:
         info = soundfile.info(str(path))
     except soundfile.LibsndfileError as error:
-        raise DevSetError(f"{path} is not a PCM WAV file ({error}); {fix}") from None
-    coding, _, bits = info.subtype.partition("_")
-    if (info.format, coding) != ("WAV", "PCM"):
-        found = f"{info.format}, {info.subtype}"
-        raise DevSetError(f"{path} is not a PCM WAV file ({found}); {fix}")
-    if (info.samplerate, info.channels, bits) != (SAMPLE_RATE, 1, "16"):
-        raise DevSetError(
-            f"{path} is {info.samplerate} Hz, {info.channels} channel(s), {bits} bit; "
-            f"expected {SAMPLE_RATE} Hz, 1 channel, 16 bit; {fix}"
-        )
+        raise DevSetError(f"{path} is not a WAV file ({error}); {fix}") from None
+    found = f"{info.format}, {info.subtype}, {info.samplerate} Hz, {info.channels} channel(s)"
+    expected = f"WAV, PCM_16, {SAMPLE_RATE} Hz, 1 channel(s)"
+    if found != expected:
+        raise DevSetError(f"{path} is {found}; expected {expected}; {fix}")
     if info.frames == 0:
         raise DevSetError(f"{path} has no audio")
     return float(info.frames / info.samplerate)

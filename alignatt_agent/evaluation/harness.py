@@ -17,7 +17,6 @@ from simulstream.metrics.logger import METRICS_LOGGER
 from simulstream.server.message_processor import MessageProcessor
 from tqdm import tqdm
 
-from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.trace import Recorder
 from alignatt_agent.types import EngineError
@@ -25,10 +24,8 @@ from alignatt_agent.types import EngineError
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
     """Stream a prepared run; errors that the harness hid are raised at the end."""
-    found = getattr(run.agent_class, "runtime", None)
-    runtime = found if isinstance(found, Runtime) else None  # foreign agents have none
-    files, failures = run.files, runtime.failures if runtime else []
-    before, recorder = len(failures), None
+    files, runtime = run.files, run.agent_class.runtime
+    before = len(runtime.failures)
     arguments = Namespace(
         speech_processor_config=str(files.config),
         wav_list_file=str(files.wavs),
@@ -37,10 +34,9 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
         metrics_log_file=str(files.metrics),
     )
     with ExitStack() as stack:
-        if runtime is not None:
-            records = stack.enter_context(files.records.open("w", encoding="utf-8"))
-            recorder = runtime.observer = Recorder(records)
-            stack.callback(setattr, runtime, "observer", None)
+        records = stack.enter_context(files.records.open("w", encoding="utf-8"))
+        recorder = runtime.observer = Recorder(records)
+        stack.callback(setattr, runtime, "observer", None)
         watcher = _LogWatcher(run, recorder, progress)
         stack.enter_context(_logged(watcher))
         if paced:
@@ -48,10 +44,10 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
             stack.callback(setattr, inference, "MessageProcessor", MessageProcessor)
             inference.MessageProcessor = _PacedMessages
         inference.main(arguments)
-    if len(failures) > before:
+    if failures := runtime.failures[before:]:
         raise EngineError(
-            f"{len(failures) - before} error(s) while streaming, the output is not complete: "
-            + "; ".join(failures[before:])
+            f"{len(failures)} error(s) while streaming, the output is not complete: "
+            + "; ".join(failures)
         )
 
 
@@ -89,11 +85,11 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 class _LogWatcher(logging.Filter):
     """Reads the harness's log to set the recorder's talk, update a bar and write the clock.
 
-    A filter, because ``simulstream.inference.main`` removes all handlers from its logger. It runs
-    after a chunk's computation time was taken, so bars are not counted as computation.
+    It is a filter, because ``simulstream.inference.main`` removes all handlers from its logger. It
+    runs after a chunk's computation time was taken, so bars are not counted as computation.
     """
 
-    def __init__(self, run: EvalRun, recorder: Recorder | None, progress: bool) -> None:
+    def __init__(self, run: EvalRun, recorder: Recorder, progress: bool) -> None:
         super().__init__()
         self._lengths = {talk.name: talk.seconds for talk in run.devset.talks}
         self._label, self._recorder, self._progress = run.target, recorder, progress
@@ -116,8 +112,7 @@ class _LogWatcher(logging.Filter):
 
     def _begin(self, talk: str) -> None:
         self.close()
-        if self._recorder is not None:
-            self._recorder.talk = talk
+        self._recorder.talk = talk
         self._talk, self._started = talk, time.monotonic()
         self._computed = 0.0
         self._free = 0.0  # when the latest chunk would be done in real time, after all earlier ones

@@ -1,4 +1,4 @@
-"""Reader of logs, ours or another system's, which collects every malformed line.
+"""Reader of logs of this and other systems, which collects all malformed lines.
 
 Simulstream's log is one line with the loading time, then per recording a line with its WAV file, a
 line for each chunk and one for the end of the stream::
@@ -98,8 +98,7 @@ class TalkLog:
 class Log:
     """A log with its malformed lines, which ``check_log`` reports.
 
-    ``loadings`` has the lines that report the loading of models, one per run. Elapsed times of a
-    ``cumulative`` JSONL log add up over a talk, as SimulEval's do.
+    ``loadings`` has the numbers of the lines that report the loading of models, one per run.
     """
 
     path: Path
@@ -107,7 +106,6 @@ class Log:
     loadings: list[int] = field(default_factory=list)
     talks: list[TalkLog] = field(default_factory=list)
     malformed: list[tuple[int, str]] = field(default_factory=list)
-    cumulative: bool = False
 
 
 def parse_log(path: Path) -> Log:

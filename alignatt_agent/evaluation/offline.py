@@ -38,7 +38,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.terms import spoken_terms
 from alignatt_agent.evaluation.agent_choice import MICRO_LABEL
-from alignatt_agent.evaluation.comet import PYTHON, check_python, comet_sections
+from alignatt_agent.evaluation.comet import check_environment, comet_sections
 from alignatt_agent.evaluation.offline_audio import transcribe
 from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.run_files import write_json
@@ -124,8 +124,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--piece-s", type=float, metavar="S", help=text)
     add("--comet", metavar="MODEL", help="also score with COMET, as simulstream-eval does")
-    text = "interpreter with COMET; default %(default)s"
-    add("--comet-python", type=Path, default=PYTHON, metavar="FILE", help=text)
     return parser
 
 
@@ -144,9 +142,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     choice = runs[0].choice
     assert choice is not None
-    assert choice.resolved is not None
     if arguments.comet:
-        check_python(arguments.comet_python)
+        check_environment()
     longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
     runtime = choice.cls.runtime
     runtime.check(choice.resolved, longest)
@@ -155,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             engines = runtime.load(choice.resolved)
             rows = run(runs, choice.resolved, engines, arguments.output, longest)
         if arguments.comet:
-            found = comet_sections(runs, arguments.comet, arguments.comet_python)
+            found = comet_sections(runs, arguments.comet)
             for one, section in zip(runs, found, strict=True):
                 rows[one.target]["comet"] = section
                 write_json(one.files.folder / OUTPUT, rows[one.target])

@@ -35,7 +35,7 @@ PAUSE = 40
 """Frames of silence in a pause; hesitations inside a sentence are shorter."""
 
 QUIET_SHARE = 0.3
-"""Upper limit of quiet between the noise floor (5th percentile) and speech (95th), in dB."""
+"""Share of the dB from the noise floor (5th percentile) to speech (95th) that is quiet."""
 
 QUIET_DB = 20.0
 """Quiet is at least this far below speech: a recording without any silence has no pause."""

@@ -5,12 +5,13 @@ import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
@@ -20,21 +21,17 @@ from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, scorer_settings
-from alignatt_agent.evaluation.subwords import check_vocabulary, locate_tokenizer
 
 DEVICES = "devices"
 """Key for the device of each talk, in the signature of a run on a cluster."""
 
 ASKED = "asked"
-"""Key for the models of this machine, in such a signature if workers used other ones."""
-
-LATE_S = 2.0
-"""Computation after the end of a recording that is not reported."""
+"""Key for the models of this machine, in such a signature if the workers used other models."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """One target of one configuration, or one log, that passed every check without a model.
+    """One target of one configuration, or one log, that passed all checks that need no model.
 
     ``name`` is the user's name of the configuration or the log, ``source`` and ``target`` are codes
     of languages, ``signature`` holds everything that the scores depend on.
@@ -55,7 +52,7 @@ class EvalRun:
         return f"{self.name} {self.target}"
 
     @property
-    def agent_class(self) -> type[Any]:
+    def agent_class(self) -> type[AlignAttAgent]:
         """The class of its agent."""
         assert self.choice is not None
         return self.choice.cls
@@ -64,9 +61,7 @@ class EvalRun:
     def commands(self) -> list[str]:
         """The equivalent official commands."""
         log, files = self.log or Log(self.files.metrics), self.files
-        given = omnisteval_arguments(
-            files, self.devset, self.target, log.format, cumulative=log.cumulative
-        )
+        given = omnisteval_arguments(files, self.devset, self.target, log.format)
         inference = [
             "simulstream_inference",
             *("--speech-processor-config", str(files.config)),
@@ -102,7 +97,7 @@ class EvalRun:
 
 def plan(
     agent: str,
-    configs: Sequence[str | None],
+    configs: Sequence[str],
     overrides: Mapping[str, Any],
     source: str | None,
     targets: Sequence[str],
@@ -113,7 +108,7 @@ def plan(
 ) -> list[EvalRun]:
     """Check everything that needs no model; return a run for every target and configuration."""
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
-    names = [Path(config or "").stem for config in configs]
+    names = [Path(config).stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"--config names {', '.join(twice)} twice; name each once")
@@ -122,9 +117,7 @@ def plan(
     runs = []
     for config, name in zip(configs, names, strict=True):
         choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS, live)
-        spoken = choice.config.source_language if choice.config else language(source or "en").code
-        if choice.config is None:
-            locate_tokenizer(choice.raw, config or agent)
+        spoken = choice.config.source_language
         checked = load_devset(devset, codes, output, spoken)
         root = output / name if len(configs) > 1 else output
         runs += [
@@ -150,13 +143,12 @@ def plan_log(
     output: Path,
     log_config: Path | None = None,
     source: str = "en",
-    cumulative: bool = False,
 ) -> EvalRun:
     """Copy a log, its configuration and the files of its run into a separate folder.
 
-    No audio is needed. ``log_config`` has ``detokenizer_type`` of a Simulstream log; default is
-    ``agent.yaml`` next to it, or whole words (single characters for Chinese). Elapsed times of a
-    ``cumulative`` log add up, as SimulEval's do.
+    No audio is needed. ``log_config`` is the YAML that states how to join the units of a log of
+    Simulstream. The default is ``agent.yaml`` next to the log or, if there is none, whole words
+    (single characters for Chinese).
     """
     code, spoken = language(target).code, language(source).code
     check_scorer([code])
@@ -167,14 +159,9 @@ def plan_log(
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
-    parsed.cumulative = cumulative
     settings = None
     if parsed.format == "simulstream":
-        if cumulative:
-            raise LogError(f"{log} is Simulstream's; --fix-simuleval-ca is for SimulEval's JSONL")
-        settings = _scorer_settings(log_config or log.with_name(files.config.name), code, parsed)
-    elif not cumulative and (note := _late(parsed, checked)):
-        checked = replace(checked, notes=(*checked.notes, note))
+        settings = _scorer_settings(log_config or log.with_name(files.config.name), code)
     files.clean()
     shutil.copyfile(log, files.metrics)
     for path in (files.records, files.clock):
@@ -182,7 +169,6 @@ def plan_log(
             shutil.copyfile(log.with_name(path.name), path)
     if settings:
         files.config.write_text(settings, encoding="utf-8")
-    as_logged = "SimulEval's elapsed times made incremental" if cumulative else "as logged"
     signature = {
         "config": str(log),
         "target": code,
@@ -190,51 +176,21 @@ def plan_log(
         "versions": versions(),
         "device": device(),
         "devset": checked.digest(code),
-        "latency": f"{as_logged}; not known whether the run was paced",
+        "latency": "as logged; not known whether the run was paced",
     }
     return EvalRun(str(log), checked, spoken, code, files, signature, log=parsed)
 
 
-def _late(log: Log, devset: DevSet) -> str | None:
-    """Return a note if elapsed times exceed the recordings, as SimulEval's sums do."""
-    ends = {talk.name: talk.seconds for talk in devset.talks}
-    late = {
-        talk.name: _last_s(talk.instance, "elapsed")
-        - max(ends.get(talk.name, 0.0), _last_s(talk.instance, "delays"))
-        for talk in log.talks
-        if talk.instance is not None
-    }
-    name = max(late, key=late.__getitem__, default="")
-    if late.get(name, 0.0) <= LATE_S:
-        return None
-    return (
-        f"{log.path.name}: elapsed of {name} continues for {late[name]:.0f} s after the recording. "
-        "SimulEval sums the computation of a whole talk, which LongYAAL CA must not count; if this "
-        "log is SimulEval's, repeat with --fix-simuleval-ca (OmniSTEval's "
-        "--fix_simuleval_emission_ca)"
-    )
-
-
-def _last_s(instance: Mapping[str, Any], key: str) -> float:
-    times = [time for time in instance.get(key) or () if isinstance(time, int | float)]
-    return max(times, default=0.0) / 1000
-
-
-def _scorer_settings(config: Path, target: str, log: Log) -> str:
+def _scorer_settings(config: Path, target: str) -> str:
     """Return the YAML by which the scorers join the units of a log."""
     settings: dict[str, Any] = {**scorer_settings(target)}
     if config.is_file():
-        settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-        if not isinstance(settings, dict):
-            raise LogError(f"{config} is not a mapping of keys")
+        settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
         if "detokenizer_type" not in settings:
             raise LogError(
                 f"{config} has no detokenizer_type (hf, canary or simuleval), so the units of the "
                 f"log cannot be joined; name an evaluation YAML with --log-config"
             )
-        settings = locate_tokenizer(settings, config)
-        units = [token for talk in log.talks for token in talk.tokens]
-        check_vocabulary(settings, units, config)
     return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
 
 

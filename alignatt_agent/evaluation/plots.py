@@ -8,7 +8,7 @@ from itertools import cycle
 from typing import Any
 
 from alignatt_agent.evaluation.latency import REGIMES
-from alignatt_agent.evaluation.score import Ceiling, Result
+from alignatt_agent.evaluation.score import Result
 from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import TailErrors
 from alignatt_agent.types import AlignAttError, Word
@@ -88,10 +88,12 @@ def latency_per_talk(results: Sequence[Result]) -> str:
     return _svg(figure)
 
 
-def quality_against_latency(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
+def quality_against_latency(
+    results: Sequence[Result], ceilings: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """Draw BLEU against LongYAAL CU, with the regimes of the shared task and off-line rows."""
     figure, axes = _figure(6, 3.6)
-    offline = {ceiling.target: ceiling.bleu for ceiling in ceilings}
+    offline = {row["signature"]["target"]: row["bleu"] for row in ceilings}
     targets = dict.fromkeys(result.target for result in results)
     for target, color in zip(targets, cycle(COLORS), strict=False):
         mine = sorted(

@@ -1,13 +1,15 @@
 """Reports of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
 
 from markdown_it import MarkdownIt
 from tabulate import tabulate
 
 from alignatt_agent.evaluation.latency import recorded_times, simulated_times
-from alignatt_agent.evaluation.log import LogError, parse_log
+from alignatt_agent.evaluation.log import parse_log
 from alignatt_agent.evaluation.plots import (
     FigureError,
     latency_per_talk,
@@ -16,8 +18,8 @@ from alignatt_agent.evaluation.plots import (
     timeline,
 )
 from alignatt_agent.evaluation.run_files import RunFiles
-from alignatt_agent.evaluation.score import Ceiling, Result
-from alignatt_agent.evaluation.trace import TalkStep, read_steps
+from alignatt_agent.evaluation.score import Result
+from alignatt_agent.evaluation.trace import read_steps
 from alignatt_agent.types.stopwatch import STAGES
 
 RTF_LIMIT = 0.9
@@ -27,6 +29,9 @@ SHOWN_S = 30.0
 """Seconds of the talk whose timeline is drawn."""
 
 OFFLINE, CEILING = "off-line", "quality ceiling"
+
+Ceilings = Sequence[Mapping[str, Any]]
+"""Contents of ``offline.json`` files."""
 
 _COLUMNS: dict[str, tuple[str, Callable[[Result], float | None]]] = {
     "BLEU": (".2f", lambda run: run.scores.bleu),
@@ -43,7 +48,7 @@ _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
     "paced": "paced: LongYAAL by the clock, backlog included",
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
-    "WER %": "WER: streamed transcript, of characters where words have no spaces",
+    "WER %": "WER: streamed transcript; of characters in languages without spaces between words",
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """
@@ -56,7 +61,7 @@ pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 12px; }
 """
 
 
-def score_table(results: Sequence[Result], ceilings: Sequence[Ceiling] = ()) -> str:
+def score_table(results: Sequence[Result], ceilings: Ceilings = ()) -> str:
     """Format the scores of all runs and off-line rows for a terminal, with their signatures.
 
     Columns without a value are omitted.
@@ -91,7 +96,7 @@ def markdown(
     results: Sequence[Result],
     commands: Sequence[str],
     notes: Sequence[str],
-    ceilings: Sequence[Ceiling] = (),
+    ceilings: Ceilings = (),
 ) -> str:
     """Format the report: scores, equivalent official commands, and notes on the data."""
     names, rows = _scores(results, ceilings)
@@ -103,9 +108,7 @@ def markdown(
     return "\n\n".join([*parts, "\n".join(["```sh", *commands, "```", ""])])
 
 
-def html_page(
-    runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Sequence[Ceiling] = ()
-) -> str:
+def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceilings = ()) -> str:
     """Return the report of ``markdown`` as one HTML file, with plots and a timeline."""
     results = [result for result, _ in runs]
     figures: list[tuple[str, Callable[[], str]]] = [
@@ -118,7 +121,7 @@ def html_page(
     traced = next((run for run in runs if run[1].records.is_file()), None)
     if traced is not None:
         title = f"First {SHOWN_S:.0f} s of a talk: {traced[0].config}, {traced[0].target}"
-        figures.append((title, lambda: _timeline(*traced)))
+        figures.append((title, lambda: _timeline(traced[1])))
     drawn = []
     for title, draw in figures:
         try:
@@ -136,16 +139,15 @@ def html_page(
     )
 
 
-def _scores(
-    results: Sequence[Result], ceilings: Sequence[Ceiling]
-) -> tuple[list[str], list[list[str]]]:
-    """Return the names of used columns, and rows of configuration, target, these, and regime."""
+def _scores(results: Sequence[Result], ceilings: Ceilings) -> tuple[list[str], list[list[str]]]:
+    """Return the used columns, and rows of configuration, target, their values, and regime."""
     found = [{name: value(run) for name, (_, value) in _COLUMNS.items()} for run in results]
     names = [name for name in _COLUMNS if any(values[name] is not None for values in found)]
     rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]
     for row in ceilings:
-        offline = {"BLEU": row.bleu, "chrF": row.chrf, "COMET": row.comet, "WER %": row.wer}
-        rows.append((OFFLINE, row.target, offline, CEILING))
+        offline = {"BLEU": row["bleu"], "chrF": row["chrf"], "WER %": row.get("wer")}
+        offline["COMET"] = row.get("comet", {}).get("score")
+        rows.append((OFFLINE, row["signature"]["target"], offline, CEILING))
     return names, [
         [config, target, *(_number(values.get(name), _COLUMNS[name][0]) for name in names), regime]
         for config, target, values, regime in rows
@@ -214,20 +216,13 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _timeline(result: Result, files: RunFiles) -> str:
-    records: list[TalkStep] = []
-    for record in read_steps(files.records):
-        if records and (record.talk != records[0].talk or records[-1].audio_s > SHOWN_S):
-            break
-        records.append(record)
-    done: dict[float, float] = {}
-    try:
-        logs = {log.name: log for log in parse_log(files.metrics).talks}
-        log = logs[records[0].talk]
-        recorded = recorded_times(files.clock) if files.clock.is_file() else {}
-        times = recorded[log.name] if recorded else simulated_times(log.chunks)
-        done = {round(step.audio_s, 4): time for step, time in zip(log.chunks, times, strict=True)}
-    except (LogError, KeyError, IndexError):
-        pass  # without a clock, emissions are drawn at the audio position
-    end = min(SHOWN_S, records[-1].audio_s) if records else SHOWN_S
-    return timeline(records, done, end)
+def _timeline(files: RunFiles) -> str:
+    """Draw the beginning of the first talk of a run."""
+    steps = read_steps(files.records)
+    first = next(steps)
+    records = [first, *takewhile(lambda step: step.talk == first.talk, steps)]
+    log = next(log for log in parse_log(files.metrics).talks if log.name == first.talk)
+    recorded = recorded_times(files.clock) if files.clock.is_file() else {}
+    times = recorded.get(log.name) or simulated_times(log.chunks)
+    done = {round(step.audio_s, 4): time for step, time in zip(log.chunks, times, strict=True)}
+    return timeline(records, done, min(SHOWN_S, records[-1].audio_s))

@@ -1,4 +1,4 @@
-"""Execution of planned runs: streaming, scores, further measures, and reports."""
+"""Scores, further measures and reports of runs."""
 
 import json
 import sys
@@ -12,10 +12,9 @@ from typing import Any
 from omnisteval.data import Instance
 from tqdm import tqdm
 
-from alignatt_agent.cluster.connection import ClusterOptions
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
-from alignatt_agent.evaluation.comet import PYTHON, CometError, checkpoint, comet_sections
+from alignatt_agent.evaluation.comet import checkpoint, comet_sections
 from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.latency import (
     emitted_units,
@@ -27,72 +26,20 @@ from alignatt_agent.evaluation.latency import (
 )
 from alignatt_agent.evaluation.log import Log, parse_log
 from alignatt_agent.evaluation.plan import EvalRun
-from alignatt_agent.evaluation.report import html_page, markdown, score_table
+from alignatt_agent.evaluation.report import Ceilings, html_page, markdown, score_table
 from alignatt_agent.evaluation.score import (
-    Ceiling,
     Result,
     Scores,
-    read_ceilings,
     read_result,
     score,
     stream_laal,
     write_result,
 )
-from alignatt_agent.evaluation.stream import prepare, stream_all
 from alignatt_agent.evaluation.subwords import joined_pieces
-from alignatt_agent.evaluation.talk_jobs import stream_on_cluster
 from alignatt_agent.evaluation.trace import TalkStep, read_steps
 from alignatt_agent.evaluation.wer import streamed_transcripts, word_error_rate
 from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.stopwatch import STAGES
-
-
-def evaluate(
-    runs: Sequence[EvalRun],
-    root: Path,
-    resume: bool = False,
-    paced: bool = False,
-    jobs: int = 1,
-    comet: str | None = None,
-    comet_python: Path = PYTHON,
-    offline: Path | None = None,
-    cluster: ClusterOptions | None = None,
-) -> int:
-    """Stream runs without a log, score all runs, write the reports and print the table."""
-    for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
-        print(f"note: {note}", file=sys.stderr)
-    ceilings = read_ceilings(offline, [run.signature for run in runs]) if offline else []
-    waiting = [run for run in runs if run.log is None and not (resume and run.streamed)]
-    for run in runs:
-        if run in waiting:  # first, so that no old score remains after a failure
-            prepare(run, keep_talks=resume and cluster is not None)
-        elif run.log is None:
-            state = "scored" if run.scored else "streamed"
-            print(f"{run.label}: {state} before, with the same signature")
-    if cluster is not None and waiting:
-        complete = stream_on_cluster(waiting, cluster, paced)
-    else:
-        complete = stream_all(waiting, paced)
-    done = [run for run in runs if run.log is not None or run.files.finished.is_file()]
-    scored = score_all(done, jobs)
-    complete = complete and len(scored) == len(runs)
-    if comet and scored:
-        try:
-            scored = add_comet(scored, comet, comet_python)
-        except CometError as error:
-            print(f"simulstream-eval: COMET: {error}", file=sys.stderr)
-            complete = False
-    if scored:
-        write_reports(scored, ceilings, root)
-        print_commands(runs)
-    return 0 if complete else 1
-
-
-def print_commands(runs: Sequence[EvalRun]) -> None:
-    """Print the equivalent official commands."""
-    print("\nthe same with the official commands:")
-    for command in (command for run in runs for command in run.commands):
-        print(f"  {command}")
 
 
 def score_all(
@@ -126,13 +73,11 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
     return result
 
 
-def add_comet(
-    scored: Sequence[tuple[EvalRun, Result]], model: str, python: Path
-) -> list[tuple[EvalRun, Result]]:
+def add_comet(scored: Sequence[tuple[EvalRun, Result]], model: str) -> list[tuple[EvalRun, Result]]:
     """Score runs that lack a score of the model, in one process, and write ``scores.json``."""
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
-    sections = iter(comet_sections(waiting, model, python))
+    sections = iter(comet_sections(waiting, model))
     found = []
     for run, result in scored:
         if run in waiting:
@@ -142,9 +87,7 @@ def add_comet(
     return found
 
 
-def write_reports(
-    scored: Sequence[tuple[EvalRun, Result]], ceilings: Sequence[Ceiling], root: Path
-) -> None:
+def write_reports(scored: Sequence[tuple[EvalRun, Result]], ceilings: Ceilings, root: Path) -> None:
     """Write ``report.md`` and ``report.html`` and print the table."""
     commands = [command for run, _ in scored for command in run.commands]
     notes = list(dict.fromkeys(note for run, _ in scored for note in run.devset.notes))
@@ -158,7 +101,7 @@ def write_reports(
 
 
 def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
-    """Return further sections of ``scores.json``; ``failed`` lists why some are missing."""
+    """Return further sections of ``scores.json``; ``failed`` names the missing ones."""
     regime, margin = regime_of(scores.longyaal_cu_ms)
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
     measured["talks"] = {}
@@ -178,8 +121,7 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
 
 
 def _instances(run: EvalRun) -> list[Instance]:
-    unit = language(run.target).latency_unit
-    return read_instances(run.files.instances, unit, len(run.devset.segments))
+    return read_instances(run.files.instances, language(run.target).latency_unit)
 
 
 def _talks(run: EvalRun, log: Log) -> dict[str, Any]:

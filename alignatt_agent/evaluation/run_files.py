@@ -9,8 +9,8 @@ from typing import Any
 class RunFiles:
     """Files of one target language below the output folder.
 
-    ``config`` is also OmniSTEval's configuration; ``records`` is written by our own agents only,
-    ``clock`` by paced runs; ``finished`` is the signature, written after the last talk; ``table``,
+    ``config`` is also OmniSTEval's configuration; ``records`` is the trace of the agent; ``clock``
+    is written by paced runs; ``finished`` is the signature, written after the last talk; ``table``,
     ``report`` and ``instances`` are OmniSTEval's; ``parts`` has talks that were streamed as jobs,
     until all are done.
     """

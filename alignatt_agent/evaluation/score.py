@@ -30,7 +30,6 @@ _TSV_NAMES = {
 _STREAM_LAAL = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
 )
-_SCORER = (sys.executable, "-m", "alignatt_agent.evaluation.detokenizer")
 _SWALLOWED = ("scoring failed", "Failed to compute")
 """Errors that OmniSTEval only logs, while it prints 0 or omits a score."""
 _SHARED = {"devset": "dev set", "audio": "recordings", "direction": "direction", "models": "models"}
@@ -91,40 +90,24 @@ def read_result(folder: Path) -> Result:
         raise ScoringError(f"{RunFiles(folder).scores} is not complete: {error!r}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """Scores of ``alignatt offline`` for one target; WER in percent."""
-
-    target: str
-    bleu: float
-    chrf: float
-    wer: float | None = None
-    comet: float | None = None
-
-
-def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[Ceiling]:
-    """Read the output of ``alignatt offline`` for the targets of some runs.
+def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Read ``offline.json`` of ``alignatt offline`` for the target of each signature.
 
     A missing target is an error, and so are models or a dev set other than those of ``signatures``.
     """
-    found: dict[str, Ceiling] = {}
+    found: dict[str, dict[str, Any]] = {}
     for signature in signatures:
         target = signature["target"]
         path = folder / target / "offline.json"
         content = _read(path, f"alignatt offline --target {target} --output {folder} writes it")
-        try:
-            theirs = content["signature"]
-            comet = content.get("comet", {}).get("score")
-            row = Ceiling(target, content["bleu"], content["chrf"], content.get("wer"), comet)
-        except KeyError as error:
-            raise ScoringError(f"{path} is not complete: {error!r}") from None
+        theirs = content["signature"]
         for key, name in _SHARED.items():
             if key in signature and theirs.get(key) != signature[key]:
                 raise ScoringError(
                     f"{path} is not comparable with {signature['config']} {target}: its {name} is "
                     f"{theirs.get(key)}, not {signature[key]}"
                 )
-        found[target] = row
+        found[target] = content
     return list(found.values())
 
 
@@ -135,8 +118,6 @@ def _read(path: Path, fix: str) -> dict[str, Any]:
         raise ScoringError(f"{path} does not exist: {fix}") from None
     except json.JSONDecodeError as error:
         raise ScoringError(f"{path} is not complete: {error!r}") from None
-    if not isinstance(content, dict):
-        raise ScoringError(f"{path} is not complete: it holds {type(content).__name__}")
     return content
 
 
@@ -147,7 +128,6 @@ def omnisteval_arguments(
     hypothesis_format: Format | Literal["text"] = "simulstream",
     hypothesis: Path | None = None,
     config: Path | None = None,
-    cumulative: bool = False,
 ) -> list[str]:
     """Return the arguments of ``omnisteval``; by default all files are those of the run."""
     spaced = language(target).spaced
@@ -160,7 +140,6 @@ def omnisteval_arguments(
         *("--hypothesis_file", str(hypothesis or files.metrics)),
         *("--hypothesis_format", hypothesis_format),
         *(configured if hypothesis_format == "simulstream" else []),
-        *(["--fix_simuleval_emission_ca"] if cumulative else []),
         *unit,
         *("--bleu_tokenizer", bleu_tokenizer(target)),
         *("--output_folder", str(files.folder)),
@@ -177,7 +156,7 @@ def check_scorer(targets: Sequence[str]) -> None:
 
 def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     """Score the checked log of a finished run; OmniSTEval's files go to the same folder."""
-    arguments = omnisteval_arguments(files, devset, target, log.format, cumulative=log.cumulative)
+    arguments = omnisteval_arguments(files, devset, target, log.format)
     values = run_omnisteval(arguments, files.folder)
     wanted = dict(_TSV_NAMES)
     if log.format == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
@@ -203,7 +182,10 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     table.unlink(missing_ok=True)
     # A separate process: OmniSTEval forks a pool, which is unsafe in a process with an engine.
     result = subprocess.run(
-        [*_SCORER, "omnisteval", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "omnisteval.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     hidden = [
         line for line in result.stderr.splitlines() if any(text in line for text in _SWALLOWED)
@@ -219,12 +201,11 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
-    """Measure StreamLAAL with Simulstream's own scorer; empty if that lacks ``mweralign``."""
+    """Measure StreamLAAL with Simulstream's own scorer; empty without ``mweralign``."""
     if find_spec("mweralign") is None:
         return {}
     command = [
-        *_SCORER,
-        "latency",
+        *(sys.executable, "-m", "simulstream.metrics.score_latency"),
         *("--eval-config", str(files.config), "--log-file", str(files.metrics)),
         *("--reference", str(devset.references[target])),
         *("--audio-definition", str(devset.segmentation)),

@@ -28,7 +28,7 @@ class Estimate:
     high: float
 
     def as_json(self) -> dict[str, float]:
-        """Rounded, for files."""
+        """Return rounded values for files."""
         return {name: round(figure, 4) for name, figure in asdict(self).items()}
 
 

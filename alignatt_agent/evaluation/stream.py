@@ -25,8 +25,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
                 report_failure(run, error)
                 return False
     finally:
-        for cls in dict.fromkeys(run.agent_class for run in runs):
-            getattr(cls, "shutdown", lambda: None)()
+        runs[0].agent_class.shutdown()
     return True
 
 
@@ -34,7 +33,8 @@ def prepare(run: EvalRun, keep_talks: bool = False) -> None:
     """Replace the files of an earlier stream by new inputs; ``keep_talks`` keeps finished jobs."""
     assert run.choice is not None
     run.files.clean({run.files.parts} if keep_talks else set())
-    run.files.config.write_text(run.choice.resolved_yaml(run.target), encoding="utf-8")
+    config = run.choice.config.for_target(run.target)
+    run.files.config.write_text(config.to_yaml(), encoding="utf-8")
     wavs = "".join(f"{talk.wav}\n" for talk in run.devset.talks)
     run.files.wavs.write_text(wavs, encoding="utf-8")
 

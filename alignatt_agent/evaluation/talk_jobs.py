@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,17 +35,17 @@ class TalkResult:
     talk: str
     device: str
     logs: dict[str, str]
-    models: dict[str, str] = field(default_factory=dict)
+    models: dict[str, str]
 
 
 def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: bool) -> bool:
     """Join a cluster and stream prepared runs; return whether all were streamed to their end."""
     announce(runs)
-    shutdown = getattr(runs[0].agent_class, "shutdown", lambda: None)
     with joined(cluster.address):
         from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
 
-        with Workers(cluster, len(runs) * len(runs[0].devset.talks), shutdown) as workers:
+        count, shutdown = len(runs) * len(runs[0].devset.talks), runs[0].agent_class.shutdown
+        with Workers(cluster, count, shutdown) as workers:
             try:
                 stream_talks(workers, runs, partial(stream_talk, paced=paced))
             except JobFailedError:
@@ -68,9 +68,9 @@ def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResu
             for name in LOGS
             if (path := getattr(here.files, name)).is_file()
         }
-    config, models = run.choice and run.choice.config, {}
-    if config:  # as they fit on this worker's GPU
-        models = run.agent_class.runtime.resolve(config).identities()
+    assert run.choice is not None
+    # The models as they fit on this worker's GPU.
+    models = run.agent_class.runtime.resolve(run.choice.config).identities()
     return TalkResult(talk.name, device(), logs, models)
 
 

@@ -1,6 +1,6 @@
 """Word errors of the speech side: of whole transcripts, and of the newest words of the live tail.
 
-In languages without spaces between words, characters count as words, as in their references.
+In languages without spaces between words, characters are counted instead of words.
 The last words of each chunk's hypothesis may change later. Each shown word is compared with the
 reference around it; errors are grouped by the distance of the word to the end of the audio.
 """
@@ -68,8 +68,8 @@ def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
 def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str) -> dict[str, Any]:
     """Return word error rates of a spoken language in percent, without case and punctuation.
 
-    ``wer`` of all talks with ``wer_interval``, its 95 % bootstrap interval over segments,
-    ``wer_TALK`` of each talk, ``wer_exact``, with case and punctuation, and ``cer`` of characters.
+    The keys are ``wer`` of all talks, ``wer_interval`` (its 95 % bootstrap interval over segments),
+    ``wer_TALK`` of each talk, ``wer_exact`` (with case and punctuation) and ``cer`` (characters).
     """
     import jiwer
 
@@ -136,7 +136,7 @@ def segment_errors(
 class TailErrors:
     """Counts of shown and wrong words, ``[talks, bins]``, by distance to the end of the audio.
 
-    ``edges_s`` are the borders of the bins, one more than bins.
+    ``edges_s`` has the borders of the bins, one more than there are bins.
     """
 
     edges_s: tuple[float, ...]
@@ -157,8 +157,8 @@ class TailErrors:
     def hold_back_s(self) -> float | None:
         """Return the distance from which the error rate is stable; ``None`` for too few words.
 
-        The first bin whose error rate is not above the band of all words at least ``PLATEAU_S``
-        old.
+        There begins the first bin whose error rate is not above the band of all words at least
+        ``PLATEAU_S`` old.
         """
         settled = np.array(self.edges_s[:-1]) >= PLATEAU_S - 1e-9
         wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
@@ -214,7 +214,7 @@ def tail_errors(
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
     """Return which words of ``hypothesis`` are correct.
 
-    They are aligned with the fewest edits to any part of ``reference``; the rest is free.
+    They are aligned with the fewest edits to any part of ``reference``; the rest costs nothing.
     """
     n, m = len(hypothesis), len(reference)
     edit = 2 * n + 1  # among equally few edits, the most correct words

@@ -9,10 +9,9 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import read_lines
 from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import load_with_contexts
-from alignatt_agent.evaluation.devset import SEGMENTATION, DevSetError, load_devset, wav_seconds
+from alignatt_agent.evaluation.devset import SEGMENTATION, load_devset
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.submission.bundle import (
     RUN_FILES,
@@ -36,27 +35,18 @@ class ScoredRun:
     regime: str
 
 
-def pair_runs(
-    configs: Sequence[str], folders: Sequence[Path], regimes: Sequence[str] | None
-) -> list[ScoredRun]:
-    """Pair configurations, runs and regimes by position; ``micro-low`` has the regime ``low``."""
-    if regimes is None:
-        regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
-    if not len(configs) == len(folders) == len(regimes):
+def pair_runs(configs: Sequence[str], folders: Sequence[Path]) -> list[ScoredRun]:
+    """Pair configurations and runs by position; ``micro-low`` has the regime ``low``."""
+    if len(configs) != len(folders):
         raise SubmissionError(
-            f"{len(configs)} configurations, {len(folders)} runs and {len(regimes)} regimes: give "
-            f"one run folder and one regime for each configuration, in the same order"
+            f"{len(configs)} configurations and {len(folders)} runs: give one run folder for each "
+            f"configuration, in the same order"
         )
-    for config, regime in zip(configs, regimes, strict=True):
-        if regime not in REGIMES:
-            raise SubmissionError(
-                f"the regime of {config} is not known: add --regimes with one of "
-                f"{', '.join(REGIMES)} for each configuration"
-            )
-    if len(set(regimes)) != len(regimes):
+    regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
+    if len(set(regimes) & set(REGIMES)) != len(configs):
         raise SubmissionError(
-            f"two configurations for one regime ({', '.join(regimes)}): name one configuration "
-            f"for each regime"
+            f"the names of the configurations end in {', '.join(regimes)}; expected the regime of "
+            f"each ({', '.join(REGIMES)}), and each regime once: rename the files"
         )
     return [ScoredRun(*item) for item in zip(configs, folders, regimes, strict=True)]
 
@@ -65,14 +55,11 @@ def build_bundle(
     runs: Sequence[ScoredRun],
     targets: Sequence[str],
     output: Path,
-    devset: Path | None,
+    devset: Path,
     team: str,
     contact: str,
 ) -> int:
-    """Build a bundle and return its number of files; an earlier one in the folder is replaced.
-
-    ``devset`` defaults to the dev set that contains the recordings of the runs.
-    """
+    """Build a bundle and return its number of files; an earlier bundle is replaced."""
     codes = list(dict.fromkeys(language(name).code for name in targets))
     for run in runs:
         for code in codes:
@@ -83,19 +70,17 @@ def build_bundle(
                     f"{folder} is not a scored run: it lacks {', '.join(missing)}; make one: "
                     f"{_command(folder, run, 'DIR')}"
                 )
-    recordings = _streamed(runs[0].folder / codes[0] / "wavs.txt")
-    root = devset or _devset_of(recordings[0])
-    loaded = load_devset(root, codes, runs[0].folder, audio=False)
+    loaded = load_devset(devset, codes, runs[0].folder)
     sources: dict[SystemName, Path] = {}
     configs: dict[SystemName, AgentConfig] = {}
     scores: dict[SystemName, dict[str, Any]] = {}
     for run in runs:
-        config = load_with_contexts(run.config, root / CONTEXTS)
+        config = load_with_contexts(run.config, devset / CONTEXTS)
         for code in codes:
             name = SystemName(run.regime, config.source_language, code)
             sources[name] = run.folder / code
-            configs[name], scores[name] = _read_run(sources[name], config, run, root)
-    lengths = {wav.stem: wav_seconds(wav) for wav in recordings}
+            configs[name], scores[name] = _read_run(sources[name], config, run, devset)
+    lengths = {talk.name: talk.seconds for talk in loaded.talks}
     facts = Facts(team=team, contact=contact, systems=[*map(str, sources)], talks=lengths)
     bundle = _claim(output)
     for name, source in sources.items():
@@ -107,7 +92,7 @@ def build_bundle(
         files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
     (bundle.devset / "ref").mkdir(parents=True)
     # References of other languages help to identify the language of an output.
-    for file in (*(root / "ref").glob("*.txt"), *loaded.references.values()):
+    for file in (*(devset / "ref").glob("*.txt"), *loaded.references.values()):
         shutil.copyfile(file, bundle.devset / "ref" / file.name)
     shutil.copyfile(loaded.segmentation, bundle.devset / SEGMENTATION)
     bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -125,9 +110,9 @@ def _read_run(
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:
         raise SubmissionError(
-            f"{folder} was not run with {run.config} as it is now, contexts of {devset} included: "
-            f"they have the hash {config.digest()}, agent.yaml {used.digest()}, scores.json "
-            f"{signed}; run it again: {_command(folder, run, devset)}"
+            f"{folder} was not run with {run.config} and the contexts of {devset} as they are now: "
+            f"their hash is {config.digest()}, that of agent.yaml {used.digest()}, that of "
+            f"scores.json {signed}; run it again: {_command(folder, run, devset)}"
         )
     return used, scores
 
@@ -153,25 +138,3 @@ def _claim(output: Path) -> Bundle:
         shutil.rmtree(output)
     output.mkdir(parents=True)
     return bundle
-
-
-def _streamed(wavs: Path) -> list[Path]:
-    """Return the recordings that a run streamed, from its list of them."""
-    lines = read_lines(wavs) if wavs.is_file() else []
-    paths = [Path(line.strip()) for line in lines if line.strip()]
-    missing = [str(path) for path in paths if not path.is_file()]
-    if missing or not paths:
-        what = f"lists {missing[0]}, which does not exist" if missing else "names no recording"
-        raise DevSetError(
-            f"{wavs} {what}: the bundle needs the length of every recording; run simulstream-eval "
-            f"again, or put the recordings back"
-        )
-    return paths
-
-
-def _devset_of(recording: Path) -> Path:
-    """Return the dev set that contains a recording."""
-    for folder in recording.parents:
-        if (folder / SEGMENTATION).is_file():
-            return folder
-    raise DevSetError(f"no {SEGMENTATION} above {recording}; name the dev set with --devset DIR")

@@ -151,7 +151,7 @@ def checksums(bundle: Bundle) -> dict[str, str]:
 
 
 def write_checksums(bundle: Bundle) -> int:
-    """Write the checksums as ``sha256sum -c`` reads them; returns how many there are."""
+    """Write the checksums in the format of ``sha256sum``; return their number."""
     found = checksums(bundle)
     lines = [f"{digest}  {name}\n" for name, digest in found.items()]
     bundle.sums.write_text("".join(lines), encoding="utf-8")

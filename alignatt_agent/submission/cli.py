@@ -9,7 +9,8 @@ Examples:
     simulstream-eval --config micro-high --target de it zh \
         --devset micro_models/devset --output outputs/dev-high
     alignatt submission build --config micro-low micro-high --target de it zh \
-        --runs outputs/dev-low outputs/dev-high --output outputs/submission
+        --runs outputs/dev-low outputs/dev-high --devset micro_models/devset \
+        --output outputs/submission
 
   examples of every command: alignatt submission COMMAND --help
 
@@ -43,16 +44,18 @@ def build_parser() -> argparse.ArgumentParser:
 
     folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}
     ranges = ", ".join(map(str, REGIMES.values()))
-    example = "build --config micro-low --target de --runs outputs/dev-low --output outputs/low"
+    example = (
+        "build --config micro-low --target de --runs outputs/dev-low --devset micro_models/devset "
+        "--output outputs/low"
+    )
     add = command(example, _build, "build a bundle from runs of simulstream-eval, and check it")
-    add("--config", nargs="+", required=True, help="configurations, one for each regime")
+    text = f"one configuration for each regime, whose name ends in the regime: {ranges} LongYAAL CU"
+    add("--config", nargs="+", required=True, help=text)
     text = "output folders of simulstream-eval, one for each configuration, in the same order"
     add("--runs", nargs="+", required=True, help=text, **folder)
-    text = f"of each configuration ({ranges} LongYAAL CU); default: the last part of its name"
-    add("--regimes", nargs="+", choices=list(REGIMES), help=text)
     add("--target", nargs="+", required=True, metavar="CODE", help="target languages")
     add("--output", required=True, help="the bundle", **folder)
-    add("--devset", help="dev set; default: that of the recordings", **folder)
+    add("--devset", required=True, help="the dev set of the runs", **folder)
     add("--team", default="alignatt", help="name of the team; default %(default)s")
     add("--contact", default="(fill in: --contact)", help="address for the organizers' questions")
     add("--no-check", action="store_true", help="build only")
@@ -96,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _build(given: Namespace) -> int:
     from alignatt_agent.submission.build import build_bundle, pair_runs
 
-    runs = pair_runs(given.config, given.runs, given.regimes)
+    runs = pair_runs(given.config, given.runs)
     files = build_bundle(runs, given.target, given.output, given.devset, given.team, given.contact)
     print(f"built {given.output}: {files} files", flush=True)
     checked = Namespace(bundle=given.output, skip_scores=False)

@@ -134,7 +134,7 @@ def write_readmes(
 
 
 def scoring_command(bundle: Bundle, name: SystemName, devset: DevSet) -> str:
-    """Return the ``omnisteval`` command for a new log, for the top folder of the bundle."""
+    """Return the ``omnisteval`` command for a new log, to run in the top folder of the bundle."""
     inside = Path(bundle.devset.name)
     references = {name.target: inside / "ref" / f"{name.target}.txt"}
     arguments = omnisteval_arguments(

@@ -45,8 +45,8 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
         str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")
     )
     if system not in known:
-        asked = f"no system named {system!r}" if system else "which system?"
-        raise ConfigError(f"{asked} {folder} has: {', '.join(known) or 'none'}")
+        asked = f"there is no system named {system!r}" if system else "no system is named"
+        raise ConfigError(f"{asked}; {folder} has: {', '.join(known) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
     if config.target_language is None:
@@ -94,8 +94,8 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
             probe.bind((hostname, port))
         except OSError as error:
             raise ConfigError(
-                f"cannot listen on {hostname}:{port} ({error.strerror}): stop what uses the port, "
-                f"or change {settings}"
+                f"cannot listen on {hostname}:{port} ({error.strerror}): stop the program that "
+                f"uses the port, or change {settings}"
             ) from None
 
 
@@ -120,5 +120,5 @@ def check_health(hostname: str, port: int) -> None:
         connection.close()
     if status != http.client.NO_CONTENT:
         raise UnhealthyError(
-            f"{hostname}:{port} answered {status}, expected 204: is the port another server's?"
+            f"{hostname}:{port} answered {status}, expected 204: another server may use the port"
         )

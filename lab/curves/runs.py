@@ -52,7 +52,7 @@ def runs_of(
     for point in points:
         config = point.config(bases).model_copy(update={"type": _AGENT})
         resolved = CachedAgent.runtime.resolve(config, targets)
-        choices.append(AgentChoice(CachedAgent, point.name, resolved, {}))
+        choices.append(AgentChoice(CachedAgent, point.name, resolved))
     return [_planned(choice, plan, folder) for plan in plans for choice in choices]
 
 
@@ -137,7 +137,7 @@ def score_all(runs: Sequence[EvalRun]) -> list[tuple[EvalRun, SegmentScores]]:
 def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
     """Return the segment statistics behind the scores of a run."""
     unit = language(run.target).latency_unit
-    instances = read_instances(run.files.instances, unit, len(run.devset.segments))
+    instances = read_instances(run.files.instances, unit)
     found = SegmentScores.of(
         [item.prediction for item in instances],
         [item.reference for item in instances],

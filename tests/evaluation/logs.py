@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from alignatt_agent.evaluation.score import scorer_settings
 from tests.fakes.agent import evaluate, translated, word
 
 CHUNK_S = 1.0
@@ -59,36 +60,30 @@ def write(path: Path, log, target="de") -> Path:
     """Write a log and the YAML that scorers need."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in log))
-    unit = "char" if target == "zh" else "word"
-    settings = {"detokenizer_type": "simuleval", "latency_unit": unit}
-    (path.parent / "agent.yaml").write_text(yaml.safe_dump(settings))
+    (path.parent / "agent.yaml").write_text(yaml.safe_dump(scorer_settings(target)))
     return path
 
 
-def rescore(path: Path, devset: Path, out: Path, target="de", config=None, more=()):
+def rescore(path: Path, devset: Path, out: Path, target="de", config=None):
     """Score a log by ``simulstream-eval``; return exit status and scores, if there are any."""
     given = ["--score-only", path, "--target", target, "--devset", devset, "--output", out]
     given += ["--log-config", config] if config else []
-    status = evaluate([str(item) for item in (*given, *more)])
+    status = evaluate([str(item) for item in given])
     scores = Path(out) / target / "scores.json"
     return status, json.loads(scores.read_text()) if scores.is_file() else None
 
 
 def as_jsonl(log, target="de"):
     """Return the same run as OmniSTEval's JSONL."""
-    names = {line["id"]: line["metadata"]["wav_name"] for line in log if "metadata" in line}
     entries = []
-    for number, name in names.items():
-        entry = {"source": name, "prediction": "", "delays": [], "elapsed": []}
-        units = []
-        for line in log:
-            if line.get("id") != number or "generated_tokens" not in line:
-                continue
-            for token in line["generated_tokens"]:
-                units.append(token)
-                heard = 1000 * line["total_audio_processed"]
-                entry["delays"].append(heard)
-                entry["elapsed"].append(heard + 1000 * line["computation_time"])
-        entry["prediction"] = ("" if target == "zh" else " ").join(units)
-        entries.append(entry)
-    return entries
+    for line in log:
+        if "metadata" in line:
+            source = line["metadata"]["wav_name"]
+            entries.append({"source": source, "prediction": [], "delays": [], "elapsed": []})
+        for token in line.get("generated_tokens", ()):
+            heard = 1000 * line["total_audio_processed"]
+            entries[-1]["prediction"].append(token)
+            entries[-1]["delays"].append(heard)
+            entries[-1]["elapsed"].append(heard + 1000 * line["computation_time"])
+    joiner = "" if target == "zh" else " "
+    return [entry | {"prediction": joiner.join(entry["prediction"])} for entry in entries]

@@ -108,6 +108,9 @@ def test_the_hold_back_is_where_the_curve_becomes_flat():
     assert curve(0.171, 0.11, *flat).hold_back_s() == pytest.approx(0.25)
     assert curve(0.083, 0.083, *flat).hold_back_s() == pytest.approx(0.0, abs=0.13)
     assert curve(*[0.2] * 6, *[0.08] * 10).hold_back_s() == pytest.approx(0.75)
+    few = tail_report(curve(0.1, 0.1, 0.1))
+    assert few["hold_back_ms"] is None
+    json.dumps(few, allow_nan=False)
 
 
 def test_bands_hold_the_rate_and_narrow_with_talks():
@@ -117,12 +120,6 @@ def test_bands_hold_the_rate_and_narrow_with_talks():
         assert (low <= found.rates() + 1e-9).all()
         assert (high >= found.rates() - 1e-9).all()
     assert np.mean(np.subtract(*many.bands()[::-1])) < np.mean(np.subtract(*few.bands()[::-1]))
-
-
-def test_a_report_without_old_words_suggests_nothing():
-    found = tail_report(curve(0.1, 0.1, 0.1))
-    assert found["hold_back_ms"] is None
-    json.dumps(found, allow_nan=False)
 
 
 def test_revised_words_are_taken_back_in_the_log():

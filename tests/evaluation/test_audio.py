@@ -131,23 +131,17 @@ def test_a_dev_set_of_other_formats(tmp_path):
     assert "talk0.mp3: mp3" in loaded.notes[0]
 
 
-@pytest.mark.parametrize("content", [b"ID3 not audio at all", b""])
-def test_not_audio(tmp_path, content):
-    (tmp_path / "a.mp3").write_bytes(content)
-    with pytest.raises(AudioError, match="cannot be decoded"):
-        converted(tmp_path / "a.mp3", tmp_path / "audio")
-    assert list((tmp_path / "audio").iterdir()) == []
-
-
-def test_video_without_sound(tmp_path):
+def test_files_without_audio(tmp_path):
+    (tmp_path / "a.mp3").write_bytes(b"ID3 not audio at all")
     with av.open(str(tmp_path / "a.mp4"), "w") as output:
         stream = output.add_stream("mpeg4", rate=5)
         stream.width = stream.height = 32
         frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")
-        output.mux(stream.encode(frame))
-        output.mux(stream.encode(None))
-    with pytest.raises(AudioError, match="has no audio track"):
-        converted(tmp_path / "a.mp4", tmp_path / "audio")
+        output.mux([*stream.encode(frame), *stream.encode(None)])
+    for name, message in (("a.mp3", "cannot be decoded"), ("a.mp4", "has no audio track")):
+        with pytest.raises(AudioError, match=message):
+            converted(tmp_path / name, tmp_path / "audio")
+    assert list((tmp_path / "audio").iterdir()) == []
 
 
 def test_long_recordings_take_constant_memory(tmp_path):

@@ -169,14 +169,6 @@ def test_talks_of_workers_are_signed_with_the_models_that_those_took(call, monke
     assert not run.streamed
 
 
-def test_two_configurations_of_one_name(call):
-    (call.root / "other").mkdir()
-    shutil.copy(call.root / "low.yaml", call.root / "other" / "low.yaml")
-    status, _, error = call(configs=("low", "other/low"))
-    assert status == 2
-    assert "names low twice" in error
-
-
 def test_a_failing_target_does_not_lose_the_finished_ones(call, monkeypatch):
     inner = fakes.FakeTranslation.draft
 

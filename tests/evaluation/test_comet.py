@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from alignatt_agent.evaluation.comet import CometError, comet_scores
-from tests.fakes import agent as fakes
 
 STUB = """#!{python}
 import json, sys
@@ -23,16 +22,16 @@ if model == "broken":
 rows = json.load(open(data))
 scores = [0.9 if row["mt"] == row["ref"] else 0.1 for row in rows]
 assert all(row["src"].startswith("word") for row in rows)
-json.dump(scores if model != "short" else scores[1:], open(output, "w"))
+json.dump(scores, open(output, "w"))
 """
 
 
-@pytest.fixture
-def stub(tmp_path):
+@pytest.fixture(autouse=True)
+def _stub(tmp_path, monkeypatch):
     path = tmp_path / "python"
     path.write_text(STUB.format(python=sys.executable))
     path.chmod(0o755)
-    return path
+    monkeypatch.setattr("alignatt_agent.evaluation.comet.PYTHON", path)
 
 
 TRIPLES = [("word0", "Wort0", "Wort0"), ("word1", "falsch", "Wort1")]
@@ -43,26 +42,25 @@ TRIPLES = [("word0", "Wort0", "Wort0"), ("word1", "falsch", "Wort1")]
     [
         ("Unbabel/XCOMET-XXL", "hf download Unbabel/XCOMET-XXL"),
         ("broken", "ended with 1:\nCUDA out of memory"),
-        ("short", "returned 1 scores for 2 segments"),
     ],
 )
-def test_scores_of_segments_and_what_goes_wrong(stub, model, message):
-    assert comet_scores(TRIPLES, "xcomet-xl", stub) == [0.9, 0.1]
+def test_scores_of_segments_and_what_goes_wrong(model, message):
+    assert comet_scores(TRIPLES, "xcomet-xl") == [0.9, 0.1]
     with pytest.raises(CometError, match=message):
-        comet_scores(TRIPLES, model, stub)
+        comet_scores(TRIPLES, model)
 
 
-def scored(finished, stub, out, *arguments, **changes):
+def scored(finished, out, *arguments, **changes):
     """Score with COMET what was scored without, in a folder of its own."""
     shutil.copytree(finished.root / "out" / "low" / "de", finished.root / out / "de")
-    more = ["--comet", "xcomet-xl", "--comet-python", stub, *arguments]
+    more = ["--comet", "xcomet-xl", *arguments]
     return finished(*more, configs=("low",), targets=("de",), out=out, **changes)
 
 
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
-def test_a_run_with_comet(finished, stub, resume):
+def test_a_run_with_comet(finished, resume):
     out = "-".join(["comet", *resume])
-    status, text, error = scored(finished, stub, out, *resume)
+    status, text, error = scored(finished, out, *resume)
     assert status == 0, error
     assert ("scored before" in text) == bool(resume)
     assert "COMET" in text
@@ -71,19 +69,11 @@ def test_a_run_with_comet(finished, stub, resume):
     assert found == {"model": "Unbabel/XCOMET-XL", "score": 0.9, "segments": [0.9] * 5}
 
 
-def test_no_environment_is_said_before_a_model_is_loaded(call, monkeypatch):
-    monkeypatch.chdir(call.root)
-    status, _, error = call("--comet", "xcomet-xl")
-    assert status == 2
-    assert "make setup-comet" in error
-    assert fakes.FakeAgent.runtime.starts == 0
-
-
-def test_no_transcript(finished, stub, tmp_path):
+def test_no_transcript(finished, tmp_path):
     devset = tmp_path / "devset"
     shutil.copytree(finished.devset, devset)
     (devset / "ref" / "en.txt").unlink()
-    status, text, error = scored(finished, stub, "untold", "--resume", devset=devset)
+    status, text, error = scored(finished, "untold", "--resume", devset=devset)
     assert status == 1
     assert "COMET needs the transcript of the speech" in error
     assert "100.00" in text  # the other scores are there

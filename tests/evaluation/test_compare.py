@@ -38,13 +38,10 @@ def by_metric(root, a, b):
     return {item.metric: item for item in compare(root / a / "de", root / b / "de", samples=300)}
 
 
-def test_the_same_output_differs_by_nothing(runs):
+def test_equal_outputs_and_wrong_words(runs):
     found = by_metric(runs, "good", "good")
     assert set(found) == {"BLEU", "chrF2", "LongYAAL CU", "LongYAAL CA"}
     assert all(item.difference == 0 and item.p > 0.5 for item in found.values())
-
-
-def test_wrong_words_cost_quality_and_not_latency(runs):
     found = by_metric(runs, "good", "wrong")
     scores = json.loads((runs / "wrong" / "de" / "scores.json").read_text())
     for metric, key in [("BLEU", "bleu"), ("chrF2", "chrf"), ("LongYAAL CU", "longyaal_cu_ms")]:
@@ -64,16 +61,11 @@ def test_a_later_output_costs_latency_and_not_quality(runs):
     assert 0 < low <= found["LongYAAL CU"].difference <= high
 
 
-def test_command(runs, capsys, tmp_path):
-    status = main(
-        ["compare", str(runs / "good"), str(runs / "wrong"), "--json", str(tmp_path / "d.json")]
-    )
+def test_command(runs, capsys):
+    assert main(["compare", str(runs / "good"), str(runs / "wrong")]) == 0
     text = capsys.readouterr().out
-    assert status == 0
-    assert "BLEU" in text
-    assert " * " in text
-    assert "paired bootstrap" in text
-    assert json.loads((tmp_path / "d.json").read_text())["de"][0]["metric"] == "BLEU"
+    for shown in ("BLEU", " * ", "paired bootstrap"):
+        assert shown in text
 
 
 def test_what_cannot_be_compared(runs, capsys, tmp_path):

@@ -39,10 +39,8 @@ def test_the_archive_that_iwslt_gives(devset):
 @pytest.mark.parametrize(("rate", "channels"), [(44_100, 1), (16_000, 2), (8_000, 1)])
 def test_wrong_format(devset, rate, channels):
     write_talk(devset / "wav" / "talk1.wav", talk(30), rate, channels)
-    problems(
-        *(devset, ["de"], f"talk1.wav is {rate} Hz, {channels} channel(s), 16 bit"),
-        *("expected 16000 Hz, 1 channel, 16 bit", "ffmpeg -i"),
-    )
+    found = f"talk1.wav is WAV, PCM_16, {rate} Hz, {channels} channel(s)"
+    problems(devset, ["de"], found, "expected WAV, PCM_16, 16000 Hz, 1 channel(s)", "ffmpeg -i")
 
 
 def problems(devset, targets, *messages):
@@ -58,7 +56,7 @@ def test_all_problems_at_once(devset):
     (devset / "wav" / "talk1.wav").write_bytes(b"ID3 not a wav file")
     (devset / "ref" / "de.txt").write_text("one line\n")
     lines = "de.txt has 1 lines, audio-segments.yaml has 5 segments"
-    missing = "talk0.wav is neither in", "is not a PCM WAV file", "it.txt does not exist"
+    missing = "talk0.wav is neither in", "is not a WAV file", "it.txt does not exist"
     problems(devset, ["de", "it"], lines, *missing)
     write_talk(devset / "wav" / "talk0.wav", np.zeros(0))
     problems(devset, ["de"], lines, "has no audio")
@@ -73,8 +71,8 @@ def last(**changes):
     [
         (last(duration=100.0), r"ends at 10[0-9.]+ s, but .*talk1.wav is 4.00 s long"),
         (last(duration=0), "segment 5 is .*duration > 0"),
-        (last(wav="more/talk1.wav"), "more/talk1.wav and talk1.wav are both talk1"),
-        (lambda segments: [segments[-1], *segments], "talk1 are not in one block"),
+        (last(wav="more/talk1.wav"), "talk1 begins in 2 places"),
+        (lambda segments: [segments[-1], *segments], "talk1 begins in 2 places"),
         (lambda _: [{"wav": "a.wav"}], "segment 1 is"),
         (lambda _: [{"offset": 0, "duration": 1}], "segment 1 is"),
         (lambda _: ["a.wav"], "segment 1 is"),
@@ -133,8 +131,5 @@ def test_transcript(devset):
     path = devset / "ref" / "en.txt"
     assert load_devset(devset, ["de"]).transcript == path
     assert load_devset(devset, ["de"], source="cs").transcript is None
-    path.write_text("one line\n")
-    with pytest.raises(DevSetError, match=r"en.txt has 1 lines, .* has 5 segments"):
-        load_devset(devset, ["de"])
     path.unlink()
     assert load_devset(devset, ["de"]).transcript is None

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.evaluation.agent_choice import choose_agent
 from tests.fakes import agent as fakes
 
@@ -20,6 +20,7 @@ def test_dry_run_loads_nothing(call):
     ("arguments", "message"),
     [
         (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
+        (("--agent", "pathlib.Path"), "expected an entry point of simulstream.agents"),
         (("--set", "policy"), "expects KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
         (("--set", "policy.top_k=9"), "has 2 heads"),
@@ -27,24 +28,23 @@ def test_dry_run_loads_nothing(call):
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),
         (("--devset", "/nowhere"), "audio-segments.yaml does not exist"),
+        (("--config", "low.yaml", "other/low.yaml"), "names low twice"),
+        (("--comet", "xcomet-xl"), "make setup-comet"),
     ],
 )
-def test_nothing_starts_on_a_mistake(call, arguments, message):
+def test_nothing_starts_on_a_mistake(call, monkeypatch, arguments, message):
+    monkeypatch.chdir(call.root)
     status, _, error = call(*arguments)
     assert status == 2
     assert message in error
     assert fakes.FakeAgent.runtime.starts == 0
 
 
-def test_agents_by_entry_point_class_and_yaml(tmp_path):
-    config = fakes.write_config(tmp_path)
-    with pytest.raises(ConfigError, match="--config is missing"):
-        choose_agent("alignatt4llm", None, {})
+def test_agents_by_entry_point_and_class():
     named = choose_agent("alignatt4llm", "micro-low", {})
-    dotted = choose_agent("tests.fakes.agent.FakeAgent", "micro-low", {})
-    path = choose_agent(str(config), None, {"policy.name": "none"})
-    assert named.cls.__name__ == "AlignAttAgent"
-    assert dotted.cls is path.cls is fakes.FakeAgent
-    assert yaml.safe_load(dotted.resolved_yaml("de"))["type"] == "tests.fakes.agent.FakeAgent"
-    assert yaml.safe_load(path.resolved_yaml("zh"))["policy"]["name"] == "none"
-    assert yaml.safe_load(path.resolved_yaml("zh"))["latency_unit"] == "char"
+    dotted = choose_agent("tests.fakes.agent.FakeAgent", "micro-low", {"policy.name": "none"})
+    assert (named.cls, dotted.cls) == (AlignAttAgent, fakes.FakeAgent)
+    written = yaml.safe_load(dotted.config.for_target("zh").to_yaml())
+    assert written["type"] == "tests.fakes.agent.FakeAgent"
+    assert written["policy"]["name"] == "none"
+    assert written["latency_unit"] == "char"

@@ -127,8 +127,9 @@ def test_the_command_scores_on_the_segments_of_the_dev_set(call, monkeypatch, ca
 
 def test_rows_beside_the_streamed_ones(finished, tmp_path):
     """``--offline`` shows the ceiling of the same models on the same data, and of nothing else."""
-    agent, offline, root = str(finished.root / "low.yaml"), tmp_path / "offline", "beside"
-    (planned,) = runs = plan(agent, [None], {}, None, ["de"], finished.devset, offline)
+    config, offline, root = str(finished.root / "low.yaml"), tmp_path / "offline", "beside"
+    agent = "tests.fakes.agent.FakeAgent"
+    (planned,) = runs = plan(agent, [config], {}, None, ["de"], finished.devset, offline)
     resolved, engines = planned.choice.resolved, fakes.FakeEngines()
     (row,) = run(runs, resolved, engines, offline, longest_s=30.0).values()
     shutil.copytree(finished.root / "out" / "low", finished.root / root)

@@ -29,7 +29,7 @@ FOREIGN = {
     "--scorer --server-config",
     "omnisteval": "--lang --word_level --char_level --simulstream_config_file "
     "--speech_segmentation --ref_sentences_file --hypothesis_file --hypothesis_format "
-    "--bleu_tokenizer --output_folder --fix_simuleval_emission_ca",
+    "--bleu_tokenizer --output_folder",
 }
 """Options of other programs that messages name or the product calls."""
 

@@ -30,13 +30,13 @@ def world(tmp_path_factory):
     for wav in (devset / "wav").glob("*.wav"):
         (devset / "contexts" / f"{wav.stem}.txt").write_text("Wort\n")
     configs = ("--config", "fake-low.yaml", "fake-high.yaml")
-    team = ("--team", "Fake Team", "--contact", "fake@example.org", "--output", "bundle")
+    team = ("--team", "Fake Team", "--contact", "fake@example.org", "--devset", "devset")
     runs = ("--runs", "runs/fake-low", "runs/fake-high", "--target", "German", "zh")
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         agent = ("--agent", "tests.fakes.agent.FakeAgent", "--target", "de", "zh")
         assert fakes.evaluate([*agent, *configs, "--devset", "devset", "--output", "runs"]) == 0
-        assert run("submission", ["build", *configs, *runs, *team]) == 0
+        assert run("submission", ["build", *configs, *runs, *team, "--output", "bundle"]) == 0
     return SimpleNamespace(folder=folder, printed=printed.getvalue())
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from functools import partial
 
 import pytest
 import yaml
@@ -49,12 +48,8 @@ def remove_a_talk(entries):
     entries[:] = [entry for entry in entries if entry.get("id") != 1]
 
 
-def run_again(entries):
-    entries += list(entries)
-
-
-def set_version(package, scores):
-    scores["signature"]["versions"][package] = "0.0.9"
+def of_version(package, version):
+    return edited("scores", lambda it: it["signature"]["versions"].update({package: version}))
 
 
 def log_of_another_target(bundle):
@@ -84,7 +79,7 @@ def keep_only(bundle, name):
         (logged(lambda entries: entries[-1].update(deleted_tokens=["Wort1"])), {"append-only"}, ""),
         (log_of_another_target, {"direction"}, "the output is not de"),
         *(
-            (edited("scores", partial(set_version, name)), {"versions"}, f"{name} was 0.0.9, the")
+            (of_version(name, "0.0.9"), {"versions"}, f"{name} was 0.0.9, the")
             for name in ("omnisteval", "simulstream", "alignatt_agent", "vllm")
         ),
         (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
@@ -102,7 +97,7 @@ def keep_only(bundle, name):
         ),
         (
             lambda bundle: bundle.system(LOW_DE).scores.write_text("[]"),
-            *({"scores", "config"}, "scores.json is not complete: it holds list"),
+            *({"scores", "config"}, "scores.json is not complete: TypeError"),
         ),
     ],
 )
@@ -151,7 +146,7 @@ def test_changed_file(bundle):
 def test_exit_status_and_text(bundle, capsys, tmp_path):
     assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 0
     assert "no violation found; the logs were not scored again" in capsys.readouterr().out
-    logged(run_again)(bundle)
+    logged(lambda entries: entries.extend(entries[:]))(bundle)
     assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
     text = capsys.readouterr().out
     assert "[rerun-appended] systems/low/en-de/metrics.jsonl: has 2 runs" in text
