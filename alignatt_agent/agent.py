@@ -183,7 +183,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers count words by Unicode white space, and characters without any: no unit of ours.
+        # Scorers split words at Unicode white space, or count characters; our units differ.
         tokens = [part for unit in units for part in unit.split()]
         if isinstance(self._target, Language) and not self._target.spaced:
             tokens = list("".join(tokens))

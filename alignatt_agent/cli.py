@@ -29,7 +29,7 @@ COMMANDS = {
     "prove": ("doctor.prove", "verify and time faster modes of the translation engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
-"""Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and what it does."""
+"""Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and a summary."""
 
 USAGE = """\
 usage: alignatt COMMAND ...

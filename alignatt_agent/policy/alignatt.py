@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from alignatt_agent.policy.base import Policy, Reads, RowScan, Texts
-from alignatt_agent.policy.local_agreement import DISAGREEMENT, agreed
+from alignatt_agent.policy.rivals import DISAGREEMENT, agreed
 from alignatt_agent.policy.rows import PeakFilter, head_mean
 from alignatt_agent.types import (
     NO_CONTEXT,

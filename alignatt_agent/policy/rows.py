@@ -1,4 +1,4 @@
-"""The two readings of the attention rows behind the gate (branches A and B of the paper).
+"""The two readings of the attention rows that the gate uses (branches A and B of the paper).
 
 Arrays are ``[draft tokens, heads, source tokens]`` or, once heads are averaged,
 ``[draft tokens, source tokens]``. All arithmetic is in float64.
@@ -50,7 +50,7 @@ def median_filter(rows: Rows, width: int) -> Rows:
     """Median along the source axis, the last one; ``width`` is odd and 1 changes nothing.
 
     Edges are replicated (``a a | a b c``) for rows of any length. A lone peak on the last source
-    token therefore survives the filter; one token earlier it would not.
+    token therefore survives the filter; one token earlier it does not.
     """
     if width == 1:
         return rows

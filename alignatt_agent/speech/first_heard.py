@@ -10,7 +10,7 @@ from alignatt_agent.types import Word
 from alignatt_agent.types.running_text import common_prefix
 
 GUESSED_S = 0.4
-"""A last word is over this long after it was first heard: it may be guessed from its beginning."""
+"""A last word ends this long after it was first heard: it may be guessed from its beginning."""
 
 LETTER_S = 0.03
 """Shortest time of a letter, from which the latest end of the previous word is computed."""
@@ -19,9 +19,9 @@ LETTER_S = 0.03
 def first_heard(
     tail: Hypothesis, texts: Sequence[str], start: float, before: float, now: float
 ) -> tuple[list[Span], list[float]]:
-    """Return approximate times of words, and by when each one was over, in order.
+    """Return approximate times of words, and the time by which each one had ended, in order.
 
-    A word was over in the first hypothesis with it, all words before it, and one after it.
+    A word has ended in the first hypothesis with it, all words before it, and one after it.
 
     Args:
         tail: the previous hypothesis.

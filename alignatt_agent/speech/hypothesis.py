@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,8 @@ from alignatt_agent.types import Word
 from alignatt_agent.types.running_text import common_prefix
 
 ROUNDING_S = 1e-6
+
+_MARKS = re.compile(r"\W+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,21 @@ class Hypothesis:
     def ended(self, hold_back_s: float) -> int:
         """Return how many words ended at least ``hold_back_s`` before the end of the audio."""
         return sum(self.at - end >= hold_back_s - ROUNDING_S for end in self.ends)
+
+    def accessible(self, hold_back_s: float, stable_only: bool) -> int:
+        """Return how many words a policy may rely on."""
+        ready = self.ended(hold_back_s)
+        return min(ready, self.stable) if stable_only else ready
+
+    def probably_accessible(self, texts: Sequence[str], stable_only: bool) -> int:
+        """Return how many words of the next, still untimed hypothesis will probably be accessible.
+
+        The last word probably continues, unless it was there before and only got its punctuation.
+        """
+        before = self.texts
+        over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
+        ready = len(texts) - (not over)
+        return min(ready, common_prefix(before, texts)) if stable_only else ready
 
     def revised(
         self, words: Sequence[Word], ends: Sequence[float], at: float, before: float

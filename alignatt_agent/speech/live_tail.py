@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import SpeechConfig
-from alignatt_agent.speech.accessible import accessible_words, probably_accessible
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
@@ -36,7 +35,7 @@ from alignatt_agent.types import (
     FloatArray,
     SourceView,
     SpeechUpdate,
-    Transcripts,
+    Transcript,
     Word,
 )
 from alignatt_agent.types.engines import Aligner, Recognizer
@@ -53,7 +52,7 @@ WORDLESS_KEPT_S = 5.0
 (Whisper took 1.5 s per chunk for 30 s of it)."""
 
 REFUSED = 2
-"""Consecutive endless transcripts after which the tail is cut: a longer one is endless, too."""
+"""Consecutive endless transcripts after which the tail is cut: a longer one would not help."""
 
 
 class LiveTail:
@@ -88,6 +87,7 @@ class LiveTail:
         self._language = language
         self._context = context
         self._config = config
+        self._hold_back_s = config.hold_back_ms / 1000
         self._verify = verify
         self.watch = watch or Stopwatch()
         # The paper's rule does not use pauses.
@@ -97,14 +97,14 @@ class LiveTail:
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
         self._received = 0  # samples since the start of the stream
-        self._heard = 0  # ... in the latest hypothesis
+        self._heard = 0  # of these, up to the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
         self._open: list[Word] = []  # committed, but their sentence is still open
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._dropping = False  # the latest chunk made the tail too long
         self._refused = 0  # consecutive transcripts that did not end
-        self._transcripts = Transcripts()  # since the last update
+        self._transcripts: tuple[Transcript, ...] = ()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
 
     @property
@@ -133,7 +133,7 @@ class LiveTail:
         return self._update(sentences)
 
     def finish(self) -> SpeechUpdate:
-        """Close all sentences, including an unfinished one, and empty the tail; may be repeated."""
+        """Close all sentences, even an unfinished one, and empty the tail; safe to repeat."""
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
@@ -167,7 +167,7 @@ class LiveTail:
             with self.watch.stage("asr"):
                 expected = join_words(self._tail.texts) if self._verify else ""
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
-            self._transcripts += heard
+            self._transcripts += (heard,)
             text = heard.text and heard.text.strip()
         if text is None:  # the last hypothesis is kept, as without this chunk
             self._refused += 1
@@ -220,7 +220,7 @@ class LiveTail:
         """Pass new words to ``on_hypothesis``, unless they probably close a sentence."""
         closes = last_sentence_end(texts, len(texts) - 1, self._language)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
-            ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
+            ready = self._tail.probably_accessible(texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
@@ -239,11 +239,10 @@ class LiveTail:
     def _commit(self) -> None:
         """Commit whole sentences, and words of a tail that is too long."""
         tail, limit = self._tail, self._config.max_tail_s
-        hold_back_s = self._config.hold_back_ms / 1000
-        count = committed(tail, self._config.commit, hold_back_s, self._language)
+        count = committed(tail, self._config.commit, self._hold_back_s, self._language)
         rest = tail.words[count - 1].end if count else self._start
         if self.now - rest > limit:
-            count = max(count, overflow_commit(tail, hold_back_s, self.now - limit / 2))
+            count = max(count, overflow_commit(tail, self._hold_back_s, self.now - limit / 2))
         if count:
             self._settle(count)
 
@@ -271,8 +270,8 @@ class LiveTail:
         if self._refused < REFUSED:
             return
         if words := len(self._tail.words):
-            self._refused, hold_back_s = 0, self._config.hold_back_ms / 1000
-            self._settle(overflow_commit(self._tail, hold_back_s, self._start) or words)
+            self._refused = 0
+            self._settle(overflow_commit(self._tail, self._hold_back_s, self._start) or words)
             return
         size = self._audio.size
         cut = self._start + quietest(self._audio, size // 6, size // 3) / SAMPLE_RATE
@@ -314,9 +313,8 @@ class LiveTail:
             self._audio = self._audio[drop:].copy()
 
     def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
-        settled, stable = len(self._open), self._tail.stable
-        hold_back_s, only = self._config.hold_back_ms / 1000, self._config.stable_only
-        ready = settled + accessible_words(self._tail, hold_back_s, only)
-        live = SourceView((*self._open, *self._tail.words), ready)
-        made, self._transcripts = self._transcripts, Transcripts()
-        return SpeechUpdate(sentences, live, settled, settled + stable, made)
+        settled, tail = len(self._open), self._tail
+        ready = settled + tail.accessible(self._hold_back_s, self._config.stable_only)
+        live = SourceView((*self._open, *tail.words), ready)
+        made, self._transcripts = self._transcripts, ()
+        return SpeechUpdate(sentences, live, settled, settled + tail.stable, made)

@@ -14,11 +14,11 @@ _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
-# J. (but a syllable of Korean or Chinese is a word), e.g., f.eks., J.-C., EE. UU.; none in a list.
+# J. (but a syllable of Korean or Chinese is a word), e.g., f.eks., J.-C., EE. UU.; in no list.
 _LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
 _LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
 _ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
-# Dr., bd., млн., and the Hindi डॉ.; but neither Hmm. nor Czech words as vlk.
+# Dr., bd., млн., and the Hindi डॉ.; but neither Hmm. nor Czech words such as vlk.
 _CONSONANTS = "b-df-hj-np-tv-xzбвгджзклмнпрстфхцчшщβγδζθκλμνξπρσςτφχψ\u0300-\u036f"  # noqa: RUF001
 _NO_VOWEL = re.compile(rf"(?![hm]+\.)[{_CONSONANTS}]+\.|.*\u0949\.")
 _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
@@ -36,7 +36,7 @@ def ends_sentence(
 ) -> bool:
     """Whether a sentence ends with ``word``; the words around it may be unknown.
 
-    ``following`` is empty if nothing is said for a while, and ``None`` if it is not known yet.
+    ``following`` is empty after a pause, and ``None`` if it is not known yet.
     """
     if not (_FINAL.search(word) or (language == "el" and _GREEK_QUESTION.search(word))):
         return False
@@ -58,7 +58,7 @@ def ends_sentence(
 
 
 def _vowelless(word: str, language: str) -> bool:
-    """Whether a word has no vowel and, but in Vietnamese (``TS.``), is not in capitals."""
+    """Whether a word has no vowel and, except in Vietnamese (``TS.``), is not in capitals."""
     plain = word.lower() if language == "vi" else word[0].lower() + word[1:]
     plain = unicodedata.normalize("NFD", plain)
     return bool(_NO_VOWEL.fullmatch(plain)) and not _SYLLABIC.search(word)

@@ -21,10 +21,10 @@ QUIET_RMS = 0.01
 """An empty hypothesis of audio below -40 dBFS is accepted immediately."""
 
 NEAR_S = 0.1
-"""Error of word times."""
+"""Typical error of word times, in seconds."""
 
 APART_S = 1.0
-"""Longest silence inside a word."""
+"""Longest silence inside a word, in seconds."""
 
 QUIET_SPAN = SAMPLE_RATE // 20
 """Samples of a candidate for the quietest place (50 ms)."""

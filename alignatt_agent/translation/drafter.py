@@ -60,8 +60,8 @@ class Drafter:
     """Drafts of one stream, counted and timed.
 
     Successive drafts are mostly equal. The engine therefore gets the previous one as expected
-    tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is how the last
-    whole draft translates the open utterance. ``steps`` counts forward passes. A source token may
+    tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is the last whole
+    draft's translation of the open utterance. ``steps`` counts forward passes. A source token may
     need up to ``expansion`` target tokens. ``whole`` cuts a draft where it stops being a
     translation, given the translation before it.
     """

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from alignatt_agent.policy import Policy
@@ -32,7 +33,8 @@ class Translator:
     before the call, which may be repeated.
 
     Args:
-        readout: attention heads; without them tokens have no source words, nor are prefixes split.
+        readout: attention heads; without them tokens have no source words and prefixes are not
+            split.
         spaced: whether the target language separates words by white space.
         early_stop: let the engine end a draft where the policy closes.
         verify: let the engine verify the previous draft, see ``Drafter``.
@@ -53,11 +55,8 @@ class Translator:
         watch: Stopwatch | None = None,
         history: History | None = None,
     ) -> None:
-        self._units = units = UnitDecoder(tokenizer, spaced)
-
-        def one_line(draft: Draft, before: Sequence[int]) -> Draft:
-            return first_line(draft, before, units.text, prompt_builder.ids)
-
+        self._units = UnitDecoder(tokenizer, spaced)
+        one_line = partial(first_line, text=self._units.text, ids=prompt_builder.ids)
         expansion = prompt_builder.expansion
         self._drafter = Drafter(engine, watch or Stopwatch(), verify, expansion, one_line)
         self._readout = readout
@@ -91,7 +90,7 @@ class Translator:
         self._state = replace(self._state, utterance=Utterance(), gated=None)
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Add sentences to the history, if any; ``accepted`` is translated of the open one."""
+        """Add sentences to the history; ``accepted`` is the translation so far of the open one."""
         history = self._state.history.remember(sentences)
         utterance = Utterance().accepting(history.builder.ids(accepted), ())
         utterance = replace(utterance, apart=not utterance.accepted)

@@ -83,7 +83,7 @@ class UnitDecoder:
         ``closed`` says that nothing can follow the draft's last token.
         """
         texts = self._texts(accepted, draft)
-        # A partial character tells nothing about what follows; some decoders even blank the whole
+        # A partial character does not show what follows; some decoders even replace the complete
         # bytes before it.
         seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), texts[0])
         cuts = self._cuts(texts, seen, closed)
@@ -179,7 +179,7 @@ class UnitDecoder:
         return Prefix(before.head, tail, text)
 
     def _appended(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
-        """Return such texts; if a decoder rewrites earlier text, those of ``added`` alone."""
+        """Return these texts; if a decoder rewrites earlier text, those of ``added`` alone."""
         texts = self._texts(accepted, added)
         if texts[-1].startswith(texts[0]):
             return texts

@@ -15,9 +15,9 @@ class Utterance:
     * *new*: nothing.
     * *awaited*: ``accepted`` tokens that were emitted before the stream; no ``source`` yet.
     * *carried*: ``accepted`` tokens and ``source`` words from after the closed sentence.
-    * *decided*: ``drafted`` for ``source``; the part that the policy let through is ``accepted``.
+    * *decided*: ``drafted`` for ``source``; the part that the policy accepted is in ``accepted``.
 
-    In each state a draft may be made ``ahead``, for the source of the next update.
+    In each state, a draft for the source of the next update may be made ``ahead``.
 
     Attributes:
         source: the words that ``aligned`` numbers.
@@ -26,7 +26,7 @@ class Utterance:
         drafted: the last draft that the policy decided on.
         ahead: a draft that it has yet to decide on.
         expected: the last whole translation that was drafted; it only saves time.
-        apart: whether the next unit continues no emitted text.
+        apart: whether the next unit does not continue emitted text.
     """
 
     source: tuple[str, ...] = ()
@@ -36,11 +36,6 @@ class Utterance:
     ahead: Drafted | None = None
     expected: tuple[int, ...] = ()
     apart: bool = True
-
-    @property
-    def awaited(self) -> bool:
-        """Whether the source words of the accepted tokens have not arrived yet."""
-        return bool(self.accepted) and not self.source
 
     def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
         """Whether the policy decided on a draft for ``source`` with this many accessible words."""
@@ -53,12 +48,12 @@ class Utterance:
         return next((draft for draft in drafts if draft and draft.source == source), None)
 
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
-        """Begin with the words that were awaited, or forget an utterance without words.
+        """Take the words of an awaited utterance, or forget an utterance without words.
 
-        The recognizer took back every word: their translation stays emitted, but the next utterance
-        must not continue it.
+        In the second case the recognizer revoked every word: their translation stays emitted, but
+        the next utterance must not continue it.
         """
-        if self.awaited:
+        if self.accepted and not self.source:
             return replace(self, source=source)
         return self if source else Utterance()
 

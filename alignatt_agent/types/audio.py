@@ -1,7 +1,8 @@
-"""Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which carries FFmpeg).
+"""Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which includes FFmpeg).
 
 One resampler is used until the format changes, so there are no discontinuities. Frames are decoded
-one by one, so hours of audio take constant memory. Sample times are those of a player.
+one by one, so hours of audio take constant memory. Each sample has the time at which a player
+plays it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ Samples = npt.NDArray[np.int16]
 ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
 """FFmpeg's options for HTTP: it reconnects and requests only the rest, if the server can."""
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
-"""Shorter gaps are rounding and delays of encoders; a longer one inside a stream is another clock,
-as FFmpeg's ``dts_delta_threshold`` has it, and so is a later start."""
+"""Shorter gaps come from rounding and delays of encoders. A longer gap inside a stream, or a later
+start, means another clock; FFmpeg's ``dts_delta_threshold`` has the same effect."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""In opposite phase the difference of two channels has this many times the power of their sum, of
-which each sample keeps this share: a quarter of a second."""
+"""Two channels are in opposite phase if their difference has this many times the power of their
+sum. Per sample this share of earlier power is kept: it fades within a quarter of a second."""
 
 
 class AudioError(AlignAttError, ValueError):
@@ -52,7 +53,8 @@ class Recording:
     Args:
         source: path, address, or binary stream.
         name: its name in messages; default: the path.
-        rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` if there is a header.
+        rate: sampling rate of raw 16-bit little-endian mono samples, in Hz; ``None`` if the source
+            has a header.
 
     Attributes:
         seconds: its length, if known before decoding.

@@ -64,7 +64,7 @@ class Draft:
         cut: whether the engine stopped because the gate rejected the last token.
         steps: forward passes, one for each sampled token.
         replay_s: seconds in which the engine computed the rows; on a GPU, host time only.
-        probabilities: of the drafted tokens, if the readout asks for them.
+        probabilities: probabilities of the drafted tokens, if the readout asks for them.
     """
 
     token_ids: tuple[int, ...]

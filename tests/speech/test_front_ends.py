@@ -150,7 +150,7 @@ def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
         front_end_prompt("gemma4-audio", path, 4096)
     broken = write("gemma4", tmp_path / "gemma-4")
     (broken / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
-    with pytest.raises(ChatTemplateError, match="chat template refuses the user turn: .*concat"):
+    with pytest.raises(ChatTemplateError, match="chat template refuses the turns user: .*concat"):
         front_end_prompt("gemma4-audio", str(broken), 4096)
 
 
@@ -192,7 +192,7 @@ def test_what_gemma_is_asked(tmp_path):
     assert text.endswith("<|audio|><turn|>\n<|turn>model\n")
     assert prompt.room(prompt.ids("German")) < 4096 - 750
     prompt.check_context("vLLM", 4096, 30, "en")
-    with pytest.raises(ContextError, match="too many with 30 s of audio"):
+    with pytest.raises(ContextError, match="with 30 s of audio"):
         prompt.check_context("attention " * 1500, 4096, 30, "en")
     with pytest.raises(ContextError, match="reads as a control token"):
         prompt.ids("German", "a<|audio|>")

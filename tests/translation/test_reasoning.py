@@ -43,7 +43,7 @@ REASONING = {
     "Qwen3-Thinking": (turns("<|im_start|>", CLOSED, OPENED), r"'.*<think>', but has"),
     "Command-A reasoning": (
         turns("<|START|>", "<|START_RESPONSE|>", "{{- '<|START_THINKING|>' if reasoning }}"),
-        r"but has '.*<\|START_RESPONSE\|>'.*set prompt.template_arguments to \{reasoning: false\}",
+        r"but has '.*<\|START_RESPONSE\|>'.*with prompt.template_arguments or prompt.system",
     ),
     "Apriel": (
         turns("<|", "", "{{- 'Here are my reasoning steps:\\n' -}}"),
@@ -53,7 +53,7 @@ REASONING = {
     "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
     "Apriel 1.5, in the system turn": (
         "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),
-        "writes 'reasoning step by step.'.* give the switch of the model card in prompt.system",
+        "writes 'reasoning step by step.'.* turn reasoning off as the model card says",
     ),
     "GLM-4.1V-Thinking": (turns("<|", "", "{{- '<think>' -}}"), "thoughts.*emitted as translation"),
 }
@@ -89,9 +89,7 @@ def test_a_template_whose_answer_begins_at_once_is_taken(tokenizer, family):
 
 def test_an_argument_of_the_template_turns_reasoning_off(tokenizer):
     template = tokenizer(turns("<|", "", "{{- '<think>\\n' if thinking is not false -}}"))
-    with pytest.raises(
-        PromptError, match=r"template_arguments to \{thinking: false\}, give the sw"
-    ):
+    with pytest.raises(PromptError, match=r"with prompt.template_arguments or"):
         PromptBuilder(template, "English", "German")
     wording = PromptWording(template_arguments={"thinking": False})
     assert PromptBuilder(template, "English", "German", wording).build(["model"]).token_word
