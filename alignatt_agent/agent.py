@@ -200,7 +200,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _name_talk(cls, record: logging.LogRecord) -> bool:
         """Read the name of a recording, which Simulstream passes only to its log.
 
-        The line follows directly, in the same thread, on the client's choice of languages; without
+        The line directly follows the client's choice of languages, in the same thread; without such
         a choice there is a single processor.
         """
         line = json.loads(record.getMessage())

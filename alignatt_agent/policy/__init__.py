@@ -30,7 +30,7 @@ REASONS = {
     **Policy.reasons,
     **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
 }
-"""Text for viewers of every reason, see ``Policy``."""
+"""Texts for viewers for every reason, see ``Policy``."""
 
 
 def _named(raw: Any) -> Any:

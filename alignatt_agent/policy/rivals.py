@@ -1,4 +1,4 @@
-"""Policies that the gate is compared with, each in its simplest form."""
+"""Policies with which the gate is compared, each in its simplest form."""
 
 import math
 from itertools import takewhile
@@ -62,8 +62,8 @@ class Confidence(Policy):
         """Stop before the first token below ``tau_prob``; ``frontier`` is not used."""
         if len(draft.probabilities) != len(draft.token_ids):
             raise ValueError(
-                f"expected the probability of every drafted token, got {len(draft.probabilities)} "
-                f"for {len(draft.token_ids)} tokens: draft with a readout that asks for them"
+                f"expected one probability per drafted token, got {len(draft.probabilities)} for "
+                f"{len(draft.token_ids)} tokens: draft with a readout that asks for them"
             )
         for accepted, probability in enumerate(draft.probabilities):
             if probability < self.tau_prob:
@@ -83,7 +83,7 @@ class HoldN(Policy):
     n: int = Field(default=1, ge=0)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept all units of ``draft`` but the last ones; ``frontier`` is not used."""
+        """Accept all units of ``draft`` except the last ones; ``frontier`` is not used."""
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, len(ends) - 1 - self.n)]
         return Decision(accepted, StopReason.HELD_BACK if self.n else StopReason.DRAFT_END)

@@ -1,4 +1,4 @@
-"""Word times without an aligner: from when each word was heard for the first time."""
+"""Word times without an aligner, from the first hypothesis that contains each word."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -25,8 +25,8 @@ def first_heard(
 
     Args:
         tail: the previous hypothesis.
-        texts: words of the present one, at least one.
-        start: beginning of the audio, in absolute seconds as all times.
+        texts: words of the present hypothesis, at least one.
+        start: beginning of the audio; all times are absolute seconds.
         before: end of the audio of the previous hypothesis.
         now: end of the audio.
     """
@@ -55,7 +55,7 @@ def _spread(
     found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)
     for k in range(len(found) - 2, -1, -1):
         (left, right), (later, end) = found[k : k + 2]
-        if right <= left:  # no time is left for a word, e.g. one that is heard again: half the next
+        if right <= left:  # no time is left for a word, e.g. a repeated one: half of the next
             left = max(left, later)
             found[k : k + 2] = (left, (left + end) / 2), ((left + end) / 2, end)
     return found

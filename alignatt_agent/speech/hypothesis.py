@@ -1,4 +1,4 @@
-"""The recognizer's words in the live tail, and since when they are unchanged."""
+"""The recognizer's words in the live tail, and the time since which each is unchanged."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Hypothesis:
     """The words of the live tail; all times are absolute seconds.
 
     Attributes:
-        words: with times inside the audio.
-        ends: their measured ends, in order; the end of a word that continues is past ``at``.
+        words: the words, with times inside the audio.
+        ends: measured ends of the words, in order; a word that continues ends after ``at``.
         since: time of the first hypothesis that had each word and all words before it.
         at: end of the audio.
         before: end of the audio of the previous hypothesis.
@@ -72,7 +72,7 @@ class Hypothesis:
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
     def border(self, count: int, exact: bool) -> tuple[float, float]:
-        """Return the end of the first ``count`` words and the begin of the others.
+        """Return the end of the first ``count`` words and the beginning of the others.
 
         Times that are not ``exact`` may be inside a word.
         """

@@ -62,12 +62,11 @@ class LiveTail:
         aligner: times the words of a transcript; ``None``: see ``first_heard``.
         language: code of the spoken language.
         context: names and terms of the talk.
-        verify: let the recognizer verify the previous transcript, see ``DebugConfig``.
+        verify: whether the recognizer verifies the previous transcript, see ``DebugConfig``.
 
     Attributes:
-        watch: measures recognizer and aligner.
-        on_hypothesis: receives new words before they are timed or committed, with the number of
-            those that will probably be accessible.
+        watch: measures recognizer and aligner. on_hypothesis: receives new words before they are
+        timed or committed, and how many of them will probably be accessible.
     """
 
     on_hypothesis: Callable[[SourceView], None] | None = None
@@ -129,8 +128,7 @@ class LiveTail:
         piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
         self._take_inbox()
-        sentences, self._closed = tuple(self._closed), []
-        return self._update(sentences)
+        return self._update()
 
     def finish(self) -> SpeechUpdate:
         """Close all sentences, even an unfinished one, and empty the tail; safe to repeat."""
@@ -140,10 +138,10 @@ class LiveTail:
         if self._refused:
             self._left_out(self.now - self._heard / SAMPLE_RATE)
         sentences, rest = self._split([*self._open, *self._tail.words], None)
-        closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
-        self._closed, self._open, self._tail = [], [], Hypothesis()
+        self._closed += [*sentences, tuple(rest)] if rest else sentences
+        self._open, self._tail = [], Hypothesis()
         self._trim(self.now)
-        return self._update(closed)
+        return self._update()
 
     def _take_inbox(self) -> None:
         while self._inbox:
@@ -169,7 +167,7 @@ class LiveTail:
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
             self._transcripts += (heard,)
             text = heard.text and heard.text.strip()
-        if text is None:  # the last hypothesis is kept, as without this chunk
+        if text is None:  # the last hypothesis is kept, as if there were no new chunk
             self._refused += 1
             return
         self._refused = 0
@@ -289,7 +287,7 @@ class LiveTail:
         if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            if not self._dropping:  # once: music would log it with every chunk
+            if not self._dropping:  # logged once: music would repeat it with every chunk
                 LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long
@@ -312,9 +310,10 @@ class LiveTail:
         if drop > 0:
             self._audio = self._audio[drop:].copy()
 
-    def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
+    def _update(self) -> SpeechUpdate:
         settled, tail = len(self._open), self._tail
         ready = settled + tail.accessible(self._hold_back_s, self._config.stable_only)
         live = SourceView((*self._open, *tail.words), ready)
         made, self._transcripts = self._transcripts, ()
+        sentences, self._closed = tuple(self._closed), []
         return SpeechUpdate(sentences, live, settled, settled + tail.stable, made)

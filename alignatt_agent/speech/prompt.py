@@ -20,11 +20,11 @@ _SAMPLE_S = 2.0
 
 
 class ChatTemplateError(AlignAttError, ValueError):
-    """A chat template cannot produce a request; the message names checkpoint, fault and fix."""
+    """A chat template cannot produce a request; the message gives checkpoint, reason and fix."""
 
 
 class ContextError(AlignAttError, ValueError):
-    """Names and terms do not fit a model; the message says why."""
+    """Names and terms do not fit a model; the message gives the reason."""
 
 
 class ChatPrompt:
@@ -122,11 +122,9 @@ class RecognitionPrompt(ChatPrompt):
             turns.insert(0, {"role": "system", "content": context})
         text = self._rendered(turns)
         if context not in text:
-            squeezed = "".join(context.split()) in "".join(text.split())
-            deed = "changes the white space of" if squeezed else "leaves out"
             raise ChatTemplateError(
-                f"{self._name}: its chat template {deed} the system turn {context[:60]!r}; "
-                "leave speech.context empty"
+                f"{self._name}: its chat template changes or leaves out the system turn "
+                f"{context[:60]!r}; leave speech.context empty"
             )
         return f"{text}language {language}<asr_text>"
 

@@ -16,7 +16,7 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft with the state it continues; it is gated again when the frontier moves.
+    """A draft with the state that it continues; it is gated again when the frontier moves.
 
     ``earlier`` holds the whole translations of earlier sources of the utterance, latest first.
     The first ``accessible`` words are accessible; the policy read ``scanned`` drafted tokens.
@@ -118,8 +118,8 @@ class Drafter:
 
         ``build`` makes a prompt of a source and its translation so far. Drafts of at most
         ``max_tokens`` follow one another, until the translation loops or has 32 tokens more than
-        twice what it needs. The second result is the source word of each token, if ``readout``
-        gives rows.
+        twice the expected length. The second result is the source word of each token, if
+        ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()

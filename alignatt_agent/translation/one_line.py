@@ -1,4 +1,4 @@
-"""A translation is one line: later lines of a chat model are not translation.
+"""A translation is one line: later lines of a chat model are not part of it.
 
 After a line break, instructed models comment on a translation, repeat it or answer it. The prompt
 has one line to translate, so the first line break ends a draft like the end of a turn.

@@ -156,7 +156,7 @@ class PromptBuilder:
 
     @cached_property
     def expansion(self) -> float:
-        """How many tokens of the target one token of the source may need; at least 1."""
+        """Number of target tokens that one source token may need, at least 1."""
         source, target = (sample_tokens(self._tokenizer, name) for name in self._languages)
         return max(1.0, target / source)
 
@@ -164,7 +164,7 @@ class PromptBuilder:
     def _closing(self) -> tuple[str, str]:
         """Return the texts between a closed source, its translation and the next source.
 
-        These are chat turns, if with them the text around the open source does not change.
+        These are chat turns if they do not change the text around the open source.
         """
         if self._turns:
             answer = {"role": "assistant", "content": _ANSWER}

@@ -29,15 +29,15 @@ class Translator:
     The accepted token ids of the open utterance only grow, and their text is the emitted text: a
     draft that continues its last word is appended to that word. Rejecting such a draft would change
     the number ``3,5`` to ``3``, and waiting would hold back the whole sentence. Each step computes
-    a new ``StreamState`` and replaces the old one at its end: after an exception the state is that
-    before the call, which may be repeated.
+    a new ``StreamState`` and replaces the old one at its end: after an exception the state is
+    unchanged, and the call may be repeated.
 
     Args:
         readout: attention heads; without them tokens have no source words and prefixes are not
             split.
         spaced: whether the target language separates words by white space.
-        early_stop: let the engine end a draft where the policy closes.
-        verify: let the engine verify the previous draft, see ``Drafter``.
+        early_stop: whether the engine ends a draft at the token that the policy rejects.
+        verify: whether the engine verifies the previous draft, see ``Drafter``.
         history: receives closed sentences, and precedes the open one in prompts.
     """
 
@@ -122,10 +122,10 @@ class Translator:
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
 
-        Drafts without a gate follow one another until the model ends its turn, at most as long as
-        ``Drafter.finish`` says; repetitions of a loop are emitted once. Accepted tokens that are
-        aligned past the sentence become the accepted prefix of the next utterance, without those
-        that the model now repeats: they belong to this sentence and are not emitted again.
+        Drafts without a gate follow one another until the model ends its turn, up to the limit in
+        ``Drafter.finish``; repetitions of a loop are emitted once. Accepted tokens that are aligned
+        past the sentence become the accepted prefix of the next utterance, without those that the
+        model now repeats: they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -140,7 +140,7 @@ class Translator:
         finish, sources = self._drafter.finish(
             state.history.prompt, source, kept, self._max_draft_tokens, self._readout
         )
-        if (start := loop_start(kept + finish)) is not None:  # to the end of its unit
+        if (start := loop_start(kept + finish)) is not None:  # cut at the end of a unit
             end = self._units.boundaries(kept + finish, start)[0]
             finish = finish[: max(0, end - len(kept))]
         repeated = repeated_of(self._units, kept, rest, finish)

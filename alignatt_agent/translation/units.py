@@ -2,8 +2,8 @@
 
 Token ids define the output; text is always decoded from a whole id sequence. Rounding drops ids and
 never splits a token, so a token that ends inside a unit is dropped with the rest of that unit. A
-unit begins with the white space in front of it, as one character, so the units of accepted ids, one
-after the other, are the text of those ids.
+unit begins with the white space before it, as one character, so the units of accepted ids together
+are the text of those ids.
 
 * Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
   white space follows in the draft. Punctuation alone does not complete it: a quotation mark, a
@@ -42,7 +42,7 @@ _GAP = regex.compile(r"\p{Zs}?")
 
 
 def ends_clause(text: str) -> bool:
-    """Whether ``text`` ends with closing punctuation, quotation marks aside."""
+    """Whether ``text`` ends with closing punctuation, ignoring quotation marks."""
     return text.rstrip(QUOTES).endswith(tuple(CLOSING))
 
 
@@ -90,7 +90,7 @@ class UnitDecoder:
         return max((k for k in cuts if k <= limit and texts[k].startswith(texts[0])), default=0)
 
     def boundaries(self, ids: Sequence[int], begin: int = 0) -> list[int]:
-        """Return the lengths from ``begin`` on at which ``ids`` split, 0 and the end included."""
+        """Return the unit boundaries in ``ids`` from ``begin`` on, including the end."""
         texts = self._texts(ids[:begin], ids[begin:])
         cuts = self._cuts(texts[:-1], texts[-1], closed=True)
         return [*(begin + cut for cut in cuts), len(ids)]
@@ -108,7 +108,7 @@ class UnitDecoder:
         return tuple((gap if _GAP.fullmatch(gap) else " ") + solid for gap, solid in found)
 
     def apart(self, last: str, unit: str) -> str:
-        """Return ``unit`` as text that does not continue what was emitted ``last``."""
+        """Return ``unit`` as text that does not continue the ``last`` emitted unit."""
         bare = unit.lstrip()
         return bare if not self._spaced and (not last or part(last, bare)) else f" {bare}"
 
@@ -145,9 +145,9 @@ class UnitDecoder:
         return text
 
     def _texts(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
-        """Return the texts of ``accepted`` and of what each ``added`` id makes of it.
+        """Return the text of ``accepted``, and the text after each ``added`` id.
 
-        All leave out the same beginning of it, which ends between units.
+        All texts omit the same beginning, which ends between units.
         """
         found = self._prefixes((*accepted, *added))[len(accepted) :]
         begin = len(found[0].head)
@@ -164,7 +164,7 @@ class UnitDecoder:
         return self._read[: len(ids) + 1]
 
     def _extended(self, before: Prefix, token: int) -> Prefix:
-        """Cut the tail where no character is split, a unit begins, and the rest reads the same."""
+        """Return the next prefix; cut the tail where a unit begins and its text stays the same."""
         tail = (*before.tail, token)
         text = self._decode(tail)
         if len(tail) % LOOK == 0:

@@ -22,7 +22,7 @@ class Utterance:
     Attributes:
         source: the words that ``aligned`` numbers.
         accepted: token ids, which only grow; their text is emitted.
-        aligned: the source word of each, where it is known.
+        aligned: the source word of each accepted token, if known.
         drafted: the last draft that the policy decided on.
         ahead: a draft that it has yet to decide on.
         expected: the last whole translation that was drafted; it only saves time.
@@ -64,7 +64,7 @@ class Utterance:
         return replace(decided, ahead=None, expected=expected)
 
     def accepting(self, added: tuple[int, ...], aligned: tuple[int, ...]) -> "Utterance":
-        """Append accepted tokens with their source words, if there are any."""
+        """Append accepted tokens, with their source words if known."""
         known = self.aligned + (aligned or (None,) * len(added))
         return replace(self, accepted=self.accepted + added, aligned=known)
 
@@ -78,7 +78,7 @@ class StreamState:
         utterance: the open one.
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.
-        unit: the last of the emitted units.
+        unit: the last emitted unit.
         told: start of that unit, and end of the speech whose units have times.
     """
 

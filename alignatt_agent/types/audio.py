@@ -36,7 +36,7 @@ sum. Per sample this share of earlier power is kept: it fades within a quarter o
 
 
 class AudioError(AlignAttError, ValueError):
-    """Audio cannot be decoded; the message says why."""
+    """Audio cannot be decoded; the message gives the reason."""
 
 
 def to_float(samples: Samples) -> FloatArray:
@@ -52,14 +52,14 @@ class Recording:
 
     Args:
         source: path, address, or binary stream.
-        name: its name in messages; default: the path.
+        name: its name in messages; by default the path.
         rate: sampling rate of raw 16-bit little-endian mono samples, in Hz; ``None`` if the source
             has a header.
 
     Attributes:
-        seconds: its length, if known before decoding.
+        seconds: length of the source, if known before decoding.
         found: codec, rate and channels, for the user.
-        tracks: how many audio tracks there are.
+        tracks: number of audio tracks.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Recording:
         return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
 
     def _mono(self, frame: Any) -> FloatArray:
-        """Return the average of the channels, with one of two in opposite phase inverted."""
+        """Return the average of the channels; of two in opposite phase, the second is inverted."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:

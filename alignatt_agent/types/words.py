@@ -28,7 +28,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript, ``None`` if it was not finished; costs as in ``engines.Answer``."""
+    """A transcript, or ``None`` if it was not finished; costs are as in ``engines.Answer``."""
 
     text: str | None
     steps: int = 0

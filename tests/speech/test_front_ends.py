@@ -1,4 +1,4 @@
-"""Recognizers other than Qwen3-ASR: what they are asked; served: lab/tests/test_published.py."""
+"""Requests to recognizers other than Qwen3-ASR; lab/tests/test_published.py serves them."""
 
 import copy
 import math
@@ -56,7 +56,7 @@ def test_whispers_language_is_forced(whisper):
 
 
 def test_whispers_of_other_vocabularies(whisper, monkeypatch):
-    """Filipino is Tagalog to Whisper; what was trained on English alone never saw a language."""
+    """Filipino is Tagalog to Whisper; an English-only checkpoint has no language tokens."""
     named = copy.deepcopy(whisper)
     named.add_special_tokens({"extra_special_tokens": ["<|tl|>"]}, False)
     assert "<|tl|><|transcribe|>" in named.decode(WhisperPrompt(named, "").ids("Filipino"))
@@ -155,7 +155,9 @@ def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
 
 
 def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
-    """Where the translation model hears, no third engine is started, and one left over ends."""
+    """If the translation model also recognizes, there is no third engine; a superfluous one
+    ends.
+    """
     ended = []
 
     class Served:

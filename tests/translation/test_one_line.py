@@ -1,4 +1,4 @@
-"""What a chat model writes behind a line break is no translation."""
+"""Text of a chat model after a line break is not part of the translation."""
 
 import numpy as np
 import pytest
