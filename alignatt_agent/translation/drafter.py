@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.translation.units import UnitDecoder
@@ -134,3 +136,40 @@ class Drafter:
             if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
                 LOGGER.warning("the translation of %d words does not end and is cut", len(source))
                 return produced, sources
+
+
+def first_line(
+    draft: Draft,
+    before: Sequence[int],
+    text: Callable[[Sequence[int]], str],
+    ids: Callable[[str], Sequence[int]],
+) -> Draft:
+    r"""Return ``draft`` up to its first line break, marked as ended there.
+
+    After a line break, instructed models comment on a translation, repeat it or answer it. The
+    prompt has one line to translate, so the first line break ends a draft like the end of a turn.
+    A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
+
+    Args:
+        draft: the continuation of ``before``.
+        before: accepted translation.
+        text: decodes ids.
+        ids: encodes text.
+    """
+    texts = [
+        text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)
+    ]
+    k = next((k for k, line in enumerate(texts[1:]) if "\n" in line), None)
+    if k is None:
+        return draft
+    line = texts[k + 1].partition("\n")[0]
+    rest = ids(line[max(len(texts[0]), len(texts[k])) :].rstrip())
+    places = [*range(k), *[k] * len(rest)]
+    return replace(
+        draft,
+        token_ids=(*draft.token_ids[:k], *rest),
+        rows=None if draft.rows is None else draft.rows[np.array(places, np.intp)],
+        probabilities=tuple(draft.probabilities[at] for at in places if draft.probabilities),
+        ended=True,
+        cut=False,
+    )

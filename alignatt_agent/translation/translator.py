@@ -7,9 +7,8 @@ from typing import Any
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.alignment import carry_over, first_of_next, repeated_of
-from alignatt_agent.translation.drafter import Drafted, Drafter
+from alignatt_agent.translation.drafter import Drafted, Drafter, first_line
 from alignatt_agent.translation.history import History
-from alignatt_agent.translation.one_line import first_line
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
@@ -174,7 +173,8 @@ class Translator:
         """Return the draft for ``source``, an earlier one if still valid, and its decision."""
         now = state.utterance
         self._drafter.expected = now.expected
-        drafted = now.draft_for(source)
+        drafts = (draft for draft in (now.ahead, now.drafted) if draft and draft.source == source)
+        drafted = next(drafts, None)
         if drafted is None:
             prompt = state.history.prompt(source, now.accepted)
             nothing = Draft((), False, cut=True)

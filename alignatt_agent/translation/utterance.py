@@ -42,11 +42,6 @@ class Utterance:
         last = self.drafted
         return bool(last and last.source == source and accessible in (None, last.accessible))
 
-    def draft_for(self, source: tuple[str, ...]) -> Drafted | None:
-        """Return the draft for ``source``, if there is one."""
-        drafts = self.ahead, self.drafted
-        return next((draft for draft in drafts if draft and draft.source == source), None)
-
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
         """Take the words of an awaited utterance, or forget an utterance without words.
 

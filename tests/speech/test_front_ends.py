@@ -142,16 +142,12 @@ def test_what_is_not_believed_or_said_once_or_not_spoken(whisper, said, ended, h
     assert recognizer.transcribe(SECOND, "en").text == heard
 
 
-def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
+def test_checkpoints_that_cannot_ask(checkpoints):
     path = str(checkpoints / "gemma4")
     with pytest.raises(ChatTemplateError, match=r"no <\|startoftranscript\|>; expected a multil"):
         front_end_prompt("whisper", path, 448).ids("English")
     with pytest.raises(ChatTemplateError, match="its tokenizer has no token for audio"):
         front_end_prompt("gemma4-audio", path, 4096)
-    broken = write("gemma4", tmp_path / "gemma-4")
-    (broken / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
-    with pytest.raises(ChatTemplateError, match="chat template refuses the turns user: .*concat"):
-        front_end_prompt("gemma4-audio", str(broken), 4096)
 
 
 def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
@@ -196,5 +192,3 @@ def test_what_gemma_is_asked(tmp_path):
     prompt.check_context("vLLM", 4096, 30, "en")
     with pytest.raises(ContextError, match="with 30 s of audio"):
         prompt.check_context("attention " * 1500, 4096, 30, "en")
-    with pytest.raises(ContextError, match="reads as a control token"):
-        prompt.ids("German", "a<|audio|>")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alignatt_agent.translation.one_line import first_line
+from alignatt_agent.translation.drafter import first_line
 from alignatt_agent.types import AttentionRows, Draft
 from tests.fakes.models import PieceTokenizer
 
