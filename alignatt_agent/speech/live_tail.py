@@ -65,8 +65,9 @@ class LiveTail:
         verify: whether the recognizer verifies the previous transcript, see ``DebugConfig``.
 
     Attributes:
-        watch: measures recognizer and aligner. on_hypothesis: receives new words before they are
-        timed or committed, and how many of them will probably be accessible.
+        watch: measures recognizer and aligner.
+        on_hypothesis: receives new words before they are timed or committed, and how many of them
+            will probably be accessible.
     """
 
     on_hypothesis: Callable[[SourceView], None] | None = None

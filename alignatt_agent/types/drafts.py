@@ -135,11 +135,14 @@ class GatedDraft:
     """A draft for the open utterance and its decision.
 
     Attributes:
-        accepted: text of the utterance's translation before this draft. tokens: text of each
-        drafted token. words: source word at the attention peak of each token that the policy read;
-        empty without rows. decision: the decision of the policy. edge: number of leading source
-        words at which attention may peak; with a negative border margin, these are fewer than the
-        accessible ones. emitted: number of leading draft tokens that are emitted, in whole units.
+        accepted: text of the utterance's translation before this draft.
+        tokens: text of each drafted token.
+        words: source word at the attention peak of each token that the policy read; empty without
+            rows.
+        decision: the decision of the policy.
+        edge: number of leading source words at which attention may peak; with a negative border
+            margin, fewer than the accessible ones.
+        emitted: number of leading draft tokens that are emitted, in whole units.
     """
 
     accepted: str
