@@ -1,6 +1,5 @@
 """Requests to a recognizer, made by the chat template of its checkpoint."""
 
-import math
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -34,14 +33,14 @@ class ChatPrompt:
     engine that gets the ids, ``name`` is used in errors.
 
     Attributes:
-        longest_s: audio of one request, in seconds.
+        longest_s: audio of one request, in seconds; ``None``: the whole live tail.
         tokens_per_s: audio tokens per second of the encoder.
 
     Raises:
         ChatTemplateError: the checkpoint has no template, or one without a place for audio.
     """
 
-    longest_s = math.inf
+    longest_s: float | None = None
     tokens_per_s: int
 
     def __init__(self, template: Any, tokenizer: Any, name: str) -> None:
@@ -93,7 +92,7 @@ class ChatPrompt:
 
         ``window`` is the longest request with its answer, in tokens.
         """
-        seconds = min(longest_s, self.longest_s)
+        seconds = self.longest_s or longest_s
         empty = len(self.ids("English"))
         taken = len(self.ids("English", context)) - empty
         answer = longest_answer(seconds, self._tokenizer, language)
