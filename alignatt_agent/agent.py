@@ -183,7 +183,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers count words by Unicode white space, and characters without any: no unit of ours.
+        # Scorers split words at Unicode white space, or count characters; our units differ.
         tokens = [part for unit in units for part in unit.split()]
         if isinstance(self._target, Language) and not self._target.spaced:
             tokens = list("".join(tokens))
@@ -200,7 +200,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _name_talk(cls, record: logging.LogRecord) -> bool:
         """Read the name of a recording, which Simulstream passes only to its log.
 
-        The line follows directly, in the same thread, on the client's choice of languages; without
+        The line directly follows the client's choice of languages, in the same thread; without such
         a choice there is a single processor.
         """
         line = json.loads(record.getMessage())

@@ -29,7 +29,7 @@ COMMANDS = {
     "prove": ("doctor.prove", "verify and time faster modes of the translation engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
-"""Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and what it does."""
+"""Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and a summary."""
 
 USAGE = """\
 usage: alignatt COMMAND ...
@@ -78,7 +78,7 @@ def _in_utf8() -> None:
 
 
 def usage() -> str:
-    """Return the map of the commands."""
+    """Return the list of the commands."""
     width = max(map(len, COMMANDS))
     lines = (f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
     return USAGE.format(commands="\n".join(lines))
@@ -93,7 +93,7 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
 
 
 def report_errors(called: str, command: Callable[[], int]) -> int:
-    """Run a command; our errors become one line on the terminal and its exit status."""
+    """Run a command; our errors become one line on the terminal and an exit status."""
     try:
         return command()
     except AlignAttError as error:

@@ -1,1 +1,1 @@
-"""What proves the product: embedded models, stand-ins, parity, benchmarks, curves, results."""
+"""Evidence for the product: embedded models, stand-ins, parity, benchmarks, curves, results."""

@@ -4,9 +4,9 @@ Example:
     python -m lab.cost > alignatt_agent/doctor/predictions.yaml
 """
 
-# A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``,
-# audio its features on top. Bandwidth and rate of a GPU are half of the vendor's figures; its host
-# times are assumed and were not measured on a GPU.
+# A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``.
+# Audio adds the cost of its features. Bandwidth and rate of a GPU are half of the vendor's figures;
+# its host times are assumed and were not measured on a GPU.
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def demands(work: Workload) -> dict[str, Demand]:
     heard, tail = AUDIO_TOKENS_PER_S * work.tail_s, TOKENS_PER_WORD * work.tail_words
     sampled = (work.asr_steps - work.requests) * TOKENS_PER_WORD / _WORK_PER_WORD
     return {
-        # A transcript that is verified is a prompt, too.
+        # A transcript to be verified is part of the prompt.
         "asr": Demand(
             work.requests, work.requests + sampled, _PROMPT + heard + tail, work.tail_s, work.heard
         ),

@@ -1,7 +1,7 @@
-"""Lines of Python by room, held against the limits in ``pyproject.toml``.
+"""Lines of Python by package, compared with the limits in ``pyproject.toml``.
 
-A room may only grow in a change that raises its limit, so the reader of the change sees it. A file
-of more than 350 lines is named, no more: ideas are not cut in two for a limit.
+A package may only grow in a change that raises its limit, so that reviewers see it. Files of more
+than 350 lines are only reported: no file is split just for the limit.
   python -m lab.lines
   python -m lab.lines --write     (lower limits to today's lines; raise a limit by hand)
 """

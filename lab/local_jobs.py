@@ -1,4 +1,4 @@
-"""Jobs of a sweep: done in this process, or by the workers of a cluster."""
+"""Jobs of a sweep, run in this process or by the workers of a cluster."""
 
 import contextlib
 import traceback
@@ -10,7 +10,7 @@ from alignatt_agent.cluster.jobs import Job, JobFailedError
 
 
 class LocalRunner:
-    """Does jobs in this process, in order, as ``cluster.workers.Workers`` does them elsewhere."""
+    """Runs jobs in order in this process; ``cluster.workers.Workers`` runs them elsewhere."""
 
     def __len__(self) -> int:
         """Return the number of concurrent jobs."""
@@ -21,7 +21,7 @@ class LocalRunner:
         return value
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
+        """Run jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
         for job in jobs:
             try:
                 result = job.function(*job.arguments)
@@ -34,9 +34,9 @@ class LocalRunner:
 def job_runner(
     cluster: ClusterOptions | None, jobs: int, last: Callable[[], None]
 ) -> Iterator[Any]:
-    """Start a runner of jobs, and end it; ``None`` for this process.
+    """Start and end a runner of jobs; ``None`` means this process.
 
-    There are no more workers than ``jobs``; every worker does ``last`` at the end.
+    There are at most ``jobs`` workers; every worker calls ``last`` at the end.
     """
     if cluster is None:
         try:

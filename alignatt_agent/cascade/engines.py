@@ -16,7 +16,7 @@ from alignatt_agent.engine.speech_models import (
     SpeechModel,
     TimingModel,
 )
-from alignatt_agent.speech.aligner import QwenAligner
+from alignatt_agent.speech.aligner import QwenAligner, WhisperAligner
 from alignatt_agent.speech.front_ends import (
     GEMMA4_AUDIO,
     LONGEST_S,
@@ -26,7 +26,6 @@ from alignatt_agent.speech.front_ends import (
 )
 from alignatt_agent.speech.prompt import RecognitionPrompt
 from alignatt_agent.speech.recognizer import PromptedRecognizer
-from alignatt_agent.speech.whisper_aligner import WhisperAligner
 from alignatt_agent.types import SAMPLE_RATE, Prompt
 from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
 

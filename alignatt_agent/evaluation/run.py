@@ -172,10 +172,8 @@ def cascade_figures(records: Sequence[TalkStep]) -> dict[str, Any]:
     seconds = {stage: sum(record.seconds[stage] for record in records) for stage in STAGES}
     gates = [record.gated for record in records if record.gated is not None]
     steps, accepted = (sum(getattr(r, key) for r in records) for key in ("passes", "accepted"))
-    found = [record.heard.transcripts for record in records]
-    transcripts, requests, decoded = (
-        sum(getattr(item, key) for item in found) for key in ("count", "requests", "steps")
-    )
+    transcripts = [item for record in records for item in record.heard.transcripts]
+    decoded = sum(item.steps for item in transcripts)
     return {
         "stages": {
             "chunks": chunks,
@@ -187,9 +185,9 @@ def cascade_figures(records: Sequence[TalkStep]) -> dict[str, Any]:
             "steps": steps,
             "accepted": accepted,
             "steps_per_accepted": round(steps / accepted, 3) if accepted else None,
-            "transcripts": transcripts,
-            "transcript_requests": requests,
+            "transcripts": len(transcripts),
+            "transcript_requests": sum(item.requests for item in transcripts),
             "transcript_steps": decoded,
-            "steps_per_transcript": round(decoded / transcripts, 3) if transcripts else None,
+            "steps_per_transcript": round(decoded / len(transcripts), 3) if transcripts else None,
         },
     }

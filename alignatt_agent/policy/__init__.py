@@ -7,10 +7,10 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from alignatt_agent.policy.alignatt import AlignAtt as AlignAtt
 from alignatt_agent.policy.base import Policy as Policy
-from alignatt_agent.policy.local_agreement import LocalAgreement as LocalAgreement
 from alignatt_agent.policy.rivals import Confidence as Confidence
 from alignatt_agent.policy.rivals import EmitAll as EmitAll
 from alignatt_agent.policy.rivals import HoldN as HoldN
+from alignatt_agent.policy.rivals import LocalAgreement as LocalAgreement
 from alignatt_agent.policy.rivals import WaitK as WaitK
 
 POLICIES: dict[str, type[Policy]] = {
@@ -30,7 +30,7 @@ REASONS = {
     **Policy.reasons,
     **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
 }
-"""Text for viewers of every reason, see ``Policy``."""
+"""Texts for viewers for every reason, see ``Policy``."""
 
 
 def _named(raw: Any) -> Any:

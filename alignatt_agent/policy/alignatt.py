@@ -7,11 +7,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from alignatt_agent.policy.base import Policy, Reads, RowScan, Texts
-from alignatt_agent.policy.local_agreement import DISAGREEMENT, agreed
+from alignatt_agent.policy.rivals import DISAGREEMENT, agreed
 from alignatt_agent.policy.rows import PeakFilter, head_mean
 from alignatt_agent.types import (
     NO_CONTEXT,
-    AttentionRows,
     Decision,
     Draft,
     DraftContext,
@@ -71,8 +70,13 @@ class AlignAtt(Policy):
         """Scan ``draft`` left to right and stop before the first token that fails a test."""
         if not draft.token_ids:
             return Decision(0, StopReason.DRAFT_END)
+        if draft.rows is None or len(draft.rows.source) != len(draft.token_ids):
+            raise ValueError(
+                f"expected {len(draft.token_ids)} attention rows, one per drafted token, got "
+                f"{draft.rows and len(draft.rows.source)}: draft with a readout"
+            )
         scan = Scan(self, frontier)
-        reasons = map(scan.judge, _rows_of(draft).source)
+        reasons = map(scan.judge, draft.rows.source)
         reason = next((reason for reason in reasons if reason is not None), None)
         closed = reason is not None
         accepted = len(scan.peaks) - closed
@@ -127,14 +131,3 @@ class Scan:
         if mass < self._policy.tau_src:
             return StopReason.PROVENANCE_WEAK
         return None
-
-
-def _rows_of(draft: Draft) -> AttentionRows:
-    if draft.rows is None:
-        raise ValueError("the draft has no attention rows: request it with a readout")
-    if len(draft.rows.source) != len(draft.token_ids):
-        raise ValueError(
-            f"expected one attention row per drafted token, got {len(draft.rows.source)} rows "
-            f"for {len(draft.token_ids)} tokens"
-        )
-    return draft.rows

@@ -1,4 +1,4 @@
-"""The interface of policies: strict settings, and a decision on a draft without other state."""
+"""The interface of policies: strict settings, and a stateless decision on a draft."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Policy(BaseModel, ABC):
         """
 
     def edge(self, frontier: int) -> int:
-        """Return the number of leading source tokens that attention may peak at."""
+        """Return the number of leading source tokens at which attention may peak."""
         return frontier
 
     def scan(self, frontier: int) -> RowScan | None:

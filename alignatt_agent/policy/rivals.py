@@ -1,6 +1,7 @@
-"""Policies that the gate is compared with, each in its simplest form."""
+"""Policies with which the gate is compared, each in its simplest form."""
 
 import math
+from itertools import takewhile
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -10,6 +11,39 @@ from alignatt_agent.policy.rows import head_mean
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
 
 _HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the sentence turns",)}
+
+DISAGREEMENT: Texts = {
+    StopReason.DISAGREEMENT: ("not sure yet: a moment ago it wanted to say something else",)
+}
+
+
+def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
+    """Return the length of the common prefix of the last ``drafts`` drafts, including this one."""
+    earlier = context.earlier[: drafts - 1]
+    if len(earlier) < drafts - 1:
+        return 0
+    together = zip(draft.token_ids, *earlier, strict=False)
+    return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, together))
+
+
+class LocalAgreement(Policy):
+    """Accepts the common prefix of successive drafts (Liu et al., Interspeech 2020).
+
+    Only drafts of different sources count: an unchanged source gives the same draft again.
+
+    Attributes:
+        drafts: drafts that must agree, including the current one.
+    """
+
+    reasons: ClassVar[Texts] = DISAGREEMENT
+    name: Literal["local_agreement"] = "local_agreement"
+    drafts: int = Field(default=2, ge=2)
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Accept the tokens that earlier drafts agree on; ``frontier`` is not used."""
+        accepted = agreed(draft, context, self.drafts)
+        whole = accepted == len(draft.token_ids)
+        return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
 
 
 class Confidence(Policy):
@@ -28,8 +62,8 @@ class Confidence(Policy):
         """Stop before the first token below ``tau_prob``; ``frontier`` is not used."""
         if len(draft.probabilities) != len(draft.token_ids):
             raise ValueError(
-                f"expected the probability of every drafted token, got {len(draft.probabilities)} "
-                f"for {len(draft.token_ids)} tokens: draft with a readout that asks for them"
+                f"expected one probability per drafted token, got {len(draft.probabilities)} for "
+                f"{len(draft.token_ids)} tokens: draft with a readout that asks for them"
             )
         for accepted, probability in enumerate(draft.probabilities):
             if probability < self.tau_prob:
@@ -49,7 +83,7 @@ class HoldN(Policy):
     n: int = Field(default=1, ge=0)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept all units of ``draft`` but the last ones; ``frontier`` is not used."""
+        """Accept all units of ``draft`` except the last ones; ``frontier`` is not used."""
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, len(ends) - 1 - self.n)]
         return Decision(accepted, StopReason.HELD_BACK if self.n else StopReason.DRAFT_END)

@@ -1,4 +1,4 @@
-"""The two readings of the attention rows behind the gate (branches A and B of the paper).
+"""The two readings of the attention rows that the gate uses (branches A and B of the paper).
 
 Arrays are ``[draft tokens, heads, source tokens]`` or, once heads are averaged,
 ``[draft tokens, source tokens]``. All arithmetic is in float64.
@@ -20,37 +20,11 @@ def head_mean(source: FloatArray | Rows) -> Rows:
     return np.asarray(np.mean(source, axis=1, dtype=np.float64))
 
 
-class PrefixMoments:
-    """Normalizes rows one by one with the moments of all rows so far (Welford's update).
-
-    A row is first added to the moments, then shifted by the mean and divided by the population
-    standard deviation, per (head, source token); the deviation is at least ``MIN_DEVIATION``. The
-    first row is therefore all zero, and a row never depends on later tokens: a scan that stops
-    early makes the same decision. The paper does not say whether a row is included in its own
-    moments; only including it reproduces the peaks recorded with a real Gemma-4.
-    """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._mean: Rows | float = 0.0
-        self._squares: Rows | float = 0.0
-
-    def zscore(self, row: FloatArray) -> Rows:
-        """Return the next row, ``[heads, source]``, normalized."""
-        values = np.asarray(row, np.float64)
-        self._count += 1
-        delta = values - self._mean
-        self._mean = self._mean + delta / self._count
-        self._squares = self._squares + delta * (values - self._mean)
-        deviation = np.maximum(np.sqrt(self._squares / self._count), MIN_DEVIATION)
-        return np.asarray((values - self._mean) / deviation)
-
-
 def median_filter(rows: Rows, width: int) -> Rows:
     """Median along the source axis, the last one; ``width`` is odd and 1 changes nothing.
 
     Edges are replicated (``a a | a b c``) for rows of any length. A lone peak on the last source
-    token therefore survives the filter; one token earlier it would not.
+    token therefore survives the filter; one token earlier it does not.
     """
     if width == 1:
         return rows
@@ -62,16 +36,36 @@ def median_filter(rows: Rows, width: int) -> Rows:
 
 
 class PeakFilter:
-    """Branch B: the filtered rows of one draft, one after the other; settings as in AlignAtt."""
+    """Branch B: the filtered rows of one draft, one after another; settings as in AlignAtt.
+
+    With ``zscore``, rows are normalized by the moments of all rows so far (Welford's update): a row
+    is first added to the moments, then shifted by the mean and divided by the population standard
+    deviation, per (head, source token); the deviation is at least ``MIN_DEVIATION``. The first row
+    is therefore all zero, and a row never depends on later tokens: a scan that stops early makes
+    the same decision. The paper does not say whether a row is included in its own moments; only
+    including it reproduces the peaks recorded with a real Gemma-4.
+    """
 
     def __init__(self, normalize: str, median_width: int, median: str = "mean_first") -> None:
-        self._moments = PrefixMoments() if normalize == "zscore" else None
-        self._median_width = median_width
+        self._normalizes, self._median_width = normalize == "zscore", median_width
         self._per_head = median == "per_head"
+        self._count = 0
+        self._mean: Rows | float = 0.0
+        self._squares: Rows | float = 0.0
 
     def __call__(self, row: FloatArray) -> Rows:
         """Return the next row, ``[heads, source] -> [source]``; its argmax is the peak."""
-        scores = np.asarray(row, np.float64) if self._moments is None else self._moments.zscore(row)
+        scores = np.asarray(row, np.float64)
+        if self._normalizes:
+            scores = self._zscore(scores)
         if self._per_head:
             return np.asarray(median_filter(scores, self._median_width).mean(axis=0))
         return median_filter(scores.mean(axis=0), self._median_width)
+
+    def _zscore(self, values: Rows) -> Rows:
+        self._count += 1
+        delta = values - self._mean
+        self._mean = self._mean + delta / self._count
+        self._squares = self._squares + delta * (values - self._mean)
+        deviation = np.maximum(np.sqrt(self._squares / self._count), MIN_DEVIATION)
+        return np.asarray((values - self._mean) / deviation)

@@ -8,10 +8,10 @@ from alignatt_agent.speech.sentences import ends_after, last_sentence_end
 Rule = Literal["agreed", "ended"]
 
 PAUSE_S = 2.0
-"""A sentence end is accepted if this much silence follows it ..."""
+"""Silence that must follow a sentence end before it is accepted (or two words must follow)."""
 
 AGREED_S = 0.5
-"""... and hypotheses have agreed on it for this long.
+"""Seconds for which hypotheses must have agreed on a sentence end that a pause follows.
 
 Measured on words and pauses of recorded talks (210 sentence ends; 7 pauses inside sentences exceed
 1 s, the longest is 2.4 s), with a recognizer that puts a period on 93 % of cuts, as Qwen3-ASR-1.7B
@@ -43,11 +43,12 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
 
     Args:
         tail: the latest hypothesis.
-        rule: ``agreed``: up to the last sentence end that two hypotheses agree on (the paper's).
-            ``ended``: its words are also over and held back, and a pause or two words of the next
-            sentence follow (the very last word is a guess). An end that persists (``STANDS_S``)
-            needs no agreement on its words. A long pause (``SILENT_S``) commits what two hypotheses
-            agree on, whatever its last word.
+        rule: ``agreed``: up to the last sentence end that two hypotheses agree on.
+            This is the paper's rule. ``ended``: these words must also have ended, at least
+            ``hold_back_s`` ago, and a pause or two words of the next sentence must follow (the very
+            last word is a guess). An end that persists (``STANDS_S``) needs no agreement on its
+            words. After a long pause (``SILENT_S``), all words on which two hypotheses agree are
+            committed, whatever the last one is.
         hold_back_s: a word is accessible this long after its end.
         language: code of the spoken language.
     """

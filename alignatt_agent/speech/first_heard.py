@@ -1,4 +1,4 @@
-"""Word times without an aligner: from when each word was heard for the first time."""
+"""Word times without an aligner, from the first hypothesis that contains each word."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -10,7 +10,7 @@ from alignatt_agent.types import Word
 from alignatt_agent.types.running_text import common_prefix
 
 GUESSED_S = 0.4
-"""A last word is over this long after it was first heard: it may be guessed from its beginning."""
+"""A last word ends this long after it was first heard: it may be guessed from its beginning."""
 
 LETTER_S = 0.03
 """Shortest time of a letter, from which the latest end of the previous word is computed."""
@@ -19,14 +19,14 @@ LETTER_S = 0.03
 def first_heard(
     tail: Hypothesis, texts: Sequence[str], start: float, before: float, now: float
 ) -> tuple[list[Span], list[float]]:
-    """Return approximate times of words, and by when each one was over, in order.
+    """Return approximate times of words, and the time by which each one had ended, in order.
 
-    A word was over in the first hypothesis with it, all words before it, and one after it.
+    A word has ended in the first hypothesis with it, all words before it, and one after it.
 
     Args:
         tail: the previous hypothesis.
-        texts: words of the present one, at least one.
-        start: beginning of the audio, in absolute seconds as all times.
+        texts: words of the present hypothesis, at least one.
+        start: beginning of the audio; all times are absolute seconds.
         before: end of the audio of the previous hypothesis.
         now: end of the audio.
     """
@@ -55,7 +55,7 @@ def _spread(
     found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)
     for k in range(len(found) - 2, -1, -1):
         (left, right), (later, end) = found[k : k + 2]
-        if right <= left:  # no time is left for a word, e.g. one that is heard again: half the next
+        if right <= left:  # no time is left for a word, e.g. a repeated one: half of the next
             left = max(left, later)
             found[k : k + 2] = (left, (left + end) / 2), ((left + end) / 2, end)
     return found

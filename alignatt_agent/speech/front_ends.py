@@ -5,17 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import TemplateError
-
 from alignatt_agent.config.languages import Language, LanguageError
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.engine.cpu_whisper import whisper_tokenizer
 from alignatt_agent.speech.prompt import (
+    ChatPrompt,
     ChatTemplateError,
     ContextError,
     RecognitionPrompt,
     check_plain,
-    longest_answer,
 )
 
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
@@ -23,14 +21,11 @@ WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 LONGEST_S = 30.0
 """Audio of one request, in seconds."""
 
-_AUDIO_TOKENS_PER_S = 25
-"""Output frames of Gemma's encoder: one every 40 ms."""
-
 _ENGLISH_ONLY = 50256
 """End of text in GPT-2's vocabulary, which only Whisper's checkpoints for English have."""
 
 _WINDOW = 448
-"""Whisper's tokens of context, control and transcript together; half is for the context."""
+"""Limit of Whisper's context, control tokens and transcript together; half is for the context."""
 
 
 class WhisperPrompt:
@@ -90,58 +85,29 @@ class WhisperPrompt:
         self._earlier(context)
 
 
-class GemmaPrompt:
+class GemmaPrompt(ChatPrompt):
     """Requests to the audio tower of the translation model, with our own wording.
 
-    ``name`` is used in errors; ``window`` is the longest request with its answer, in tokens.
+    ``window`` is the longest request with its answer, in tokens.
     """
 
-    def __init__(self, tokenizer: Any, name: str, window: int) -> None:
-        self._tokenizer, self._name, self._window = tokenizer, name, window
-        self._audio: str = getattr(tokenizer, "audio_token", None) or ""
-        if not self._audio:
-            raise ChatTemplateError(f"{name}: its tokenizer has no token for audio")
-        self.ids = lru_cache(maxsize=64)(self._ids)
-        self.ids("English")
+    longest_s = LONGEST_S
+    tokens_per_s = 25
 
-    def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the prompt's ids; audio is one placeholder among them."""
-        check_plain(self._tokenizer, context, self._name)
+    def __init__(self, tokenizer: Any, name: str, window: int) -> None:
+        super().__init__(tokenizer, tokenizer, name)
+        self._window = window
+
+    def _text(self, language: str, context: str) -> str:
         terms = ", ".join(context.split("\n"))
         names = f" Names and terms that may occur: {terms}." if context else ""
         asked = f"Write down what is said, in {language} and word for word, nothing else.{names}\n"
-        try:
-            text = self._tokenizer.apply_chat_template(
-                [{"role": "user", "content": asked + self._audio}],
-                tokenize=False,
-                add_generation_prompt=True,
-                enable_thinking=False,
-            )
-        except (TemplateError, TypeError, ValueError) as error:
-            raise ChatTemplateError(
-                f"{self._name}: its chat template refuses the user turn: {error}; choose another "
-                "speech.recognizer"
-            ) from error
-        if text.count(self._audio) != 1:
-            raise ChatTemplateError(
-                f"{self._name}: its chat template writes {self._audio} {text.count(self._audio)} "
-                "times for one recording; choose another speech.recognizer"
-            )
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        turns = [{"role": "user", "content": asked + self._audio}]
+        return self._rendered(turns, enable_thinking=False)
 
     def room(self, ids: tuple[int, ...]) -> int:
         """Return the longest answer to the longest audio, in tokens."""
-        return self._window - len(ids) - round(_AUDIO_TOKENS_PER_S * LONGEST_S)
-
-    def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
-        """Refuse a context that leaves no space for 30 s of audio and its transcript."""
-        answer = longest_answer(LONGEST_S, self._tokenizer, language)
-        left = self.room(self.ids("English", context)) - answer
-        if left < 0:
-            raise ContextError(
-                f"speech.context takes {-left} tokens of {self._name} too many with "
-                f"{LONGEST_S:.0f} s of audio: shorten it or raise its max_model_len"
-            )
+        return self._window - len(ids) - round(self.tokens_per_s * LONGEST_S)
 
 
 @lru_cache(maxsize=4)

@@ -1,7 +1,8 @@
-"""The recognizer's words in the live tail, and since when they are unchanged."""
+"""The recognizer's words in the live tail, and the time since which each is unchanged."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,14 +11,16 @@ from alignatt_agent.types.running_text import common_prefix
 
 ROUNDING_S = 1e-6
 
+_MARKS = re.compile(r"\W+$")
+
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """The words of the live tail; all times are absolute seconds.
 
     Attributes:
-        words: with times inside the audio.
-        ends: their measured ends, in order; the end of a word that continues is past ``at``.
+        words: the words, with times inside the audio.
+        ends: measured ends of the words, in order; a word that continues ends after ``at``.
         since: time of the first hypothesis that had each word and all words before it.
         at: end of the audio.
         before: end of the audio of the previous hypothesis.
@@ -45,6 +48,21 @@ class Hypothesis:
         """Return how many words ended at least ``hold_back_s`` before the end of the audio."""
         return sum(self.at - end >= hold_back_s - ROUNDING_S for end in self.ends)
 
+    def accessible(self, hold_back_s: float, stable_only: bool) -> int:
+        """Return how many words a policy may rely on."""
+        ready = self.ended(hold_back_s)
+        return min(ready, self.stable) if stable_only else ready
+
+    def probably_accessible(self, texts: Sequence[str], stable_only: bool) -> int:
+        """Return how many words of the next, still untimed hypothesis will probably be accessible.
+
+        The last word probably continues, unless it was there before and only got its punctuation.
+        """
+        before = self.texts
+        over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
+        ready = len(texts) - (not over)
+        return min(ready, common_prefix(before, texts)) if stable_only else ready
+
     def revised(
         self, words: Sequence[Word], ends: Sequence[float], at: float, before: float
     ) -> Hypothesis:
@@ -54,7 +72,7 @@ class Hypothesis:
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
     def border(self, count: int, exact: bool) -> tuple[float, float]:
-        """Return the end of the first ``count`` words and the begin of the others.
+        """Return the end of the first ``count`` words and the beginning of the others.
 
         Times that are not ``exact`` may be inside a word.
         """

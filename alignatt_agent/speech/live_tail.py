@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import SpeechConfig
-from alignatt_agent.speech.accessible import accessible_words, probably_accessible
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
@@ -36,7 +35,7 @@ from alignatt_agent.types import (
     FloatArray,
     SourceView,
     SpeechUpdate,
-    Transcripts,
+    Transcript,
     Word,
 )
 from alignatt_agent.types.engines import Aligner, Recognizer
@@ -53,7 +52,7 @@ WORDLESS_KEPT_S = 5.0
 (Whisper took 1.5 s per chunk for 30 s of it)."""
 
 REFUSED = 2
-"""Consecutive endless transcripts after which the tail is cut: a longer one is endless, too."""
+"""Consecutive endless transcripts after which the tail is cut: a longer one would not help."""
 
 
 class LiveTail:
@@ -63,12 +62,12 @@ class LiveTail:
         aligner: times the words of a transcript; ``None``: see ``first_heard``.
         language: code of the spoken language.
         context: names and terms of the talk.
-        verify: let the recognizer verify the previous transcript, see ``DebugConfig``.
+        verify: whether the recognizer verifies the previous transcript, see ``DebugConfig``.
 
     Attributes:
         watch: measures recognizer and aligner.
-        on_hypothesis: receives new words before they are timed or committed, with the number of
-            those that will probably be accessible.
+        on_hypothesis: receives new words before they are timed or committed, and how many of them
+            will probably be accessible.
     """
 
     on_hypothesis: Callable[[SourceView], None] | None = None
@@ -88,6 +87,7 @@ class LiveTail:
         self._language = language
         self._context = context
         self._config = config
+        self._hold_back_s = config.hold_back_ms / 1000
         self._verify = verify
         self.watch = watch or Stopwatch()
         # The paper's rule does not use pauses.
@@ -97,14 +97,14 @@ class LiveTail:
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
         self._received = 0  # samples since the start of the stream
-        self._heard = 0  # ... in the latest hypothesis
+        self._heard = 0  # of these, up to the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
         self._open: list[Word] = []  # committed, but their sentence is still open
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._dropping = False  # the latest chunk made the tail too long
         self._refused = 0  # consecutive transcripts that did not end
-        self._transcripts = Transcripts()  # since the last update
+        self._transcripts: tuple[Transcript, ...] = ()  # since the last update
         self._closed: list[tuple[Word, ...]] = []
 
     @property
@@ -129,21 +129,20 @@ class LiveTail:
         piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
         self._take_inbox()
-        sentences, self._closed = tuple(self._closed), []
-        return self._update(sentences)
+        return self._update()
 
     def finish(self) -> SpeechUpdate:
-        """Close all sentences, including an unfinished one, and empty the tail; may be repeated."""
+        """Close all sentences, even an unfinished one, and empty the tail; safe to repeat."""
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
         if self._refused:
             self._left_out(self.now - self._heard / SAMPLE_RATE)
         sentences, rest = self._split([*self._open, *self._tail.words], None)
-        closed = (*self._closed, *sentences, *([tuple(rest)] if rest else []))
-        self._closed, self._open, self._tail = [], [], Hypothesis()
+        self._closed += [*sentences, tuple(rest)] if rest else sentences
+        self._open, self._tail = [], Hypothesis()
         self._trim(self.now)
-        return self._update(closed)
+        return self._update()
 
     def _take_inbox(self) -> None:
         while self._inbox:
@@ -167,9 +166,9 @@ class LiveTail:
             with self.watch.stage("asr"):
                 expected = join_words(self._tail.texts) if self._verify else ""
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
-            self._transcripts += heard
+            self._transcripts += (heard,)
             text = heard.text and heard.text.strip()
-        if text is None:  # the last hypothesis is kept, as without this chunk
+        if text is None:  # the last hypothesis is kept, as if there were no new chunk
             self._refused += 1
             return
         self._refused = 0
@@ -220,7 +219,7 @@ class LiveTail:
         """Pass new words to ``on_hypothesis``, unless they probably close a sentence."""
         closes = last_sentence_end(texts, len(texts) - 1, self._language)
         if self.on_hypothesis is not None and texts != self._tail.texts and not closes:
-            ready = probably_accessible(self._tail.texts, texts, self._config.stable_only)
+            ready = self._tail.probably_accessible(texts, self._config.stable_only)
             words = [Word(text, self.now, self.now) for text in texts]
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
@@ -239,11 +238,10 @@ class LiveTail:
     def _commit(self) -> None:
         """Commit whole sentences, and words of a tail that is too long."""
         tail, limit = self._tail, self._config.max_tail_s
-        hold_back_s = self._config.hold_back_ms / 1000
-        count = committed(tail, self._config.commit, hold_back_s, self._language)
+        count = committed(tail, self._config.commit, self._hold_back_s, self._language)
         rest = tail.words[count - 1].end if count else self._start
         if self.now - rest > limit:
-            count = max(count, overflow_commit(tail, hold_back_s, self.now - limit / 2))
+            count = max(count, overflow_commit(tail, self._hold_back_s, self.now - limit / 2))
         if count:
             self._settle(count)
 
@@ -271,8 +269,8 @@ class LiveTail:
         if self._refused < REFUSED:
             return
         if words := len(self._tail.words):
-            self._refused, hold_back_s = 0, self._config.hold_back_ms / 1000
-            self._settle(overflow_commit(self._tail, hold_back_s, self._start) or words)
+            self._refused = 0
+            self._settle(overflow_commit(self._tail, self._hold_back_s, self._start) or words)
             return
         size = self._audio.size
         cut = self._start + quietest(self._audio, size // 6, size // 3) / SAMPLE_RATE
@@ -290,7 +288,7 @@ class LiveTail:
         if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            if not self._dropping:  # once: music would log it with every chunk
+            if not self._dropping:  # logged once: music would repeat it with every chunk
                 LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long
@@ -313,10 +311,10 @@ class LiveTail:
         if drop > 0:
             self._audio = self._audio[drop:].copy()
 
-    def _update(self, sentences: tuple[tuple[Word, ...], ...]) -> SpeechUpdate:
-        settled, stable = len(self._open), self._tail.stable
-        hold_back_s, only = self._config.hold_back_ms / 1000, self._config.stable_only
-        ready = settled + accessible_words(self._tail, hold_back_s, only)
-        live = SourceView((*self._open, *self._tail.words), ready)
-        made, self._transcripts = self._transcripts, Transcripts()
-        return SpeechUpdate(sentences, live, settled, settled + stable, made)
+    def _update(self) -> SpeechUpdate:
+        settled, tail = len(self._open), self._tail
+        ready = settled + tail.accessible(self._hold_back_s, self._config.stable_only)
+        live = SourceView((*self._open, *tail.words), ready)
+        made, self._transcripts = self._transcripts, ()
+        sentences, self._closed = tuple(self._closed), []
+        return SpeechUpdate(sentences, live, settled, settled + tail.stable, made)

@@ -11,71 +11,64 @@ from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.types import AlignAttError
 
-_AUDIO_TOKENS_PER_S = 13
-"""Audio tokens per second of Qwen3-ASR's encoder."""
-
 _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Bound on a transcript; the fastest speakers of English stay below 8 tokens per second."""
+"""Limits of a transcript; the fastest speakers of English stay below 8 tokens per second."""
 
 _SAMPLE_S = 2.0
 """Fastest repetition of a language's sample sentence, 39 letters of English per second."""
 
 
 class ChatTemplateError(AlignAttError, ValueError):
-    """A chat template cannot produce a request; the message names checkpoint, fault and fix."""
+    """A chat template cannot produce a request; the message gives checkpoint, reason and fix."""
 
 
 class ContextError(AlignAttError, ValueError):
-    """Names and terms do not fit a model; the message says why."""
+    """Names and terms do not fit a model; the message gives the reason."""
 
 
-class RecognitionPrompt:
-    """Serializes requests to Qwen3-ASR with the language forced.
+class ChatPrompt:
+    """Serializes requests with the chat template of a recognizer's checkpoint.
 
-    The published template always writes a system turn, empty or with the context; a template that
-    omits an empty one is accepted, since its model was trained that way. ``processor`` is a
-    ``Qwen3ASRProcessor``, ``tokenizer`` belongs to the engine that gets the ids; ``name`` is used
-    in errors.
+    ``template`` is the processor or tokenizer that has the template, ``tokenizer`` belongs to the
+    engine that gets the ids, ``name`` is used in errors.
+
+    Attributes:
+        longest_s: audio of one request, in seconds; ``None``: the whole live tail.
+        tokens_per_s: audio tokens per second of the encoder.
 
     Raises:
         ChatTemplateError: the checkpoint has no template, or one without a place for audio.
     """
 
-    def __init__(self, processor: Any, tokenizer: Any, name: str) -> None:
-        self._processor, self._tokenizer, self._name = processor, tokenizer, name
+    longest_s: float | None = None
+    tokens_per_s: int
+
+    def __init__(self, template: Any, tokenizer: Any, name: str) -> None:
+        self._template, self._tokenizer, self._name = template, tokenizer, name
+        self._audio: str = getattr(template, "audio_token", None) or ""
+        if not self._audio:
+            raise ChatTemplateError(f"{name}: its tokenizer has no token for audio")
         self.ids = lru_cache(maxsize=64)(self._ids)
         self.ids("English")
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
         """Return the prompt's token ids; audio is one placeholder among them."""
-        find_language(language).check_spoken(aligned=False)
-        audio = self._processor.audio_token
-        turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
-        if context:
-            turns.insert(0, {"role": "system", "content": context})
-            check_plain(self._tokenizer, context, self._name)
-        text = self._rendered(turns)
-        if context and context not in text:
-            squeezed = "".join(context.split()) in "".join(text.split())
-            deed = "changes the white space of" if squeezed else "leaves out"
+        check_plain(self._tokenizer, context, self._name)
+        text = self._text(language, context)
+        if text.count(self._audio) != 1:
             raise ChatTemplateError(
-                f"{self._name}: its chat template {deed} the system turn {context[:60]!r}; "
-                "leave speech.context empty"
+                f"{self._name}: its chat template writes {self._audio} {text.count(self._audio)} "
+                "times for one recording; expected the template that the model was published with"
             )
-        if text.count(audio) != 1:
-            raise ChatTemplateError(
-                f"{self._name}: its chat template writes {audio} {text.count(audio)} times for one "
-                "recording; expected the template that Qwen3-ASR was published with"
-            )
-        ids = self._tokenizer.encode(
-            f"{text}language {language}<asr_text>", add_special_tokens=False
-        )
-        return tuple(ids)
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def _rendered(self, turns: Sequence[dict[str, Any]]) -> str:
+    def _text(self, language: str, context: str) -> str:
+        raise NotImplementedError
+
+    def _rendered(self, turns: Sequence[dict[str, Any]], **options: Any) -> str:
         try:
-            text: str = self._processor.apply_chat_template(
-                list(turns), tokenize=False, add_generation_prompt=True
+            text: str = self._template.apply_chat_template(
+                list(turns), tokenize=False, add_generation_prompt=True, **options
             )
         except (TemplateError, TypeError) as error:  # a text template cannot add a list of parts
             roles = ", ".join(turn["role"] for turn in turns)
@@ -99,16 +92,40 @@ class RecognitionPrompt:
 
         ``window`` is the longest request with its answer, in tokens.
         """
+        seconds = self.longest_s or longest_s
         empty = len(self.ids("English"))
         taken = len(self.ids("English", context)) - empty
-        answer = longest_answer(longest_s, self._tokenizer, language)
-        room = window - empty - round(_AUDIO_TOKENS_PER_S * longest_s) - answer
+        answer = longest_answer(seconds, self._tokenizer, language)
+        room = window - empty - round(self.tokens_per_s * seconds) - answer
         if taken > room:
             raise ContextError(
-                f"speech.context takes {taken} tokens of {self._name}; with {longest_s:.0f} s of "
+                f"speech.context takes {taken} tokens of {self._name}; with {seconds:.0f} s of "
                 f"audio and their transcript its window of {window} has {max(room, 0)} left: "
                 "shorten it, raise models.asr.engine.max_model_len or lower speech.max_tail_s"
             )
+
+
+class RecognitionPrompt(ChatPrompt):
+    """Requests to Qwen3-ASR with the language forced.
+
+    The published template always writes a system turn, empty or with the context; a template that
+    omits an empty one is accepted, since its model was trained that way.
+    """
+
+    tokens_per_s = 13
+
+    def _text(self, language: str, context: str) -> str:
+        find_language(language).check_spoken(aligned=False)
+        turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
+        if context:
+            turns.insert(0, {"role": "system", "content": context})
+        text = self._rendered(turns)
+        if context not in text:
+            raise ChatTemplateError(
+                f"{self._name}: its chat template changes or leaves out the system turn "
+                f"{context[:60]!r}; leave speech.context empty"
+            )
+        return f"{text}language {language}<asr_text>"
 
 
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
@@ -126,6 +143,6 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
 
 
 def longest_answer(seconds: float, tokenizer: Any, language: str) -> int:
-    """Return the bound on a transcript in tokens, so that no loop delays a chunk."""
+    """Return the longest transcript in tokens, so that no loop delays a chunk."""
     per_s = max(_TOKENS_PER_S, sample_tokens(tokenizer, language) / _SAMPLE_S)
     return _TOKENS_AT_LEAST + round(per_s * seconds)

@@ -39,7 +39,8 @@ pot.`` for noise, and loops in music."""
 class PromptedRecognizer:
     """Transcribes a waveform with the language forced.
 
-    A recognizer limited to ``longest_s`` of audio verifies nothing, and describes other sounds.
+    A recognizer that is limited to ``longest_s`` of audio cannot verify a transcript, and may
+    describe other sounds.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class PromptedRecognizer:
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``; of too short audio it is ``""``.
+        """Return the transcript of ``audio``, ``[samples]``; it is ``""`` if audio is too short.
 
-        An answer that reached its bound gives no text: nobody speaks that fast. Loops of the model
-        are kept once, and so are 20 repetitions of a few characters, as in Qwen's code.
+        An answer that reaches its limit gives no text: nobody speaks that fast. Repetitions in a
+        loop of the model are removed, and so are 20 repetitions of a few characters, as in Qwen's
+        code.
 
         Raises:
             LanguageError: the model does not know the language.
@@ -95,7 +97,7 @@ def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
 
 
 def said_once(text: str) -> str:
-    """Remove the repetitions of the model's loops."""
+    """Remove repetitions in loops of the model."""
     words, repeats = split_words(text), False
     for end in range(len(words), 0, -1):
         start = loop_start(words[:end])
@@ -106,6 +108,6 @@ def said_once(text: str) -> str:
 
 
 def padded(audio: FloatArray) -> FloatArray:
-    """Pad very short audio to the least length in the training of the audio encoder."""
+    """Pad very short audio to the shortest length in the training of the audio encoder."""
     missing = round(_PADDED_S * SAMPLE_RATE) - len(audio)
     return np.pad(audio, (0, missing)) if missing > 0 else audio

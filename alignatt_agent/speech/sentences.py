@@ -14,19 +14,19 @@ _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
-# J. (but a syllable of Korean or Chinese is a word), e.g., f.eks., J.-C., EE. UU.; none in a list.
+# J. (but a syllable of Korean or Chinese is a word), e.g., f.eks., J.-C., EE. UU.; in no list.
 _LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
 _LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
 _ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
-# Dr., bd., млн., and the Hindi डॉ.; but neither Hmm. nor Czech words as vlk.
+# Dr., bd., млн., and the Hindi डॉ.; but neither Hmm. nor Czech words such as vlk.
 _CONSONANTS = "b-df-hj-np-tv-xzбвгджзклмнпрстфхцчшщβγδζθκλμνξπρσςτφχψ\u0300-\u036f"  # noqa: RUF001
 _NO_VOWEL = re.compile(rf"(?![hm]+\.)[{_CONSONANTS}]+\.|.*\u0949\.")
 _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
-# Ordinals in front of a capital: 19. Jahrhundert, Karel IV. Lucemburský.
+# Ordinals before a capital: 19. Jahrhundert, Karel IV. Lucemburský.
 _ORDINALS = dict.fromkeys(("de", "tr"), r"(?:\d{1,3}|[IVXLC]+)\.")
 _ORDINALS |= dict.fromkeys(("cs", "hu", "pl"), r"[IVXLC]+\.")
 _COUNTED = re.compile(r"\d|[IVXLC]{2,}\b")
-# Exceptions from the rule: the list of the language, or of English if there is none.
+# Languages that do not use their own list; without any list, English is used.
 _LISTS = {"mk": ["bg"], "pt": ["pt", "es"], "sv": ["da"]}
 _OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have me, fa and no.
 
@@ -36,7 +36,7 @@ def ends_sentence(
 ) -> bool:
     """Whether a sentence ends with ``word``; the words around it may be unknown.
 
-    ``following`` is empty if nothing is said for a while, and ``None`` if it is not known yet.
+    ``following`` is empty after a pause, and ``None`` if it is not known yet.
     """
     if not (_FINAL.search(word) or (language == "el" and _GREEK_QUESTION.search(word))):
         return False
@@ -58,14 +58,14 @@ def ends_sentence(
 
 
 def _vowelless(word: str, language: str) -> bool:
-    """Whether a word has no vowel and, but in Vietnamese (``TS.``), is not in capitals."""
+    """Whether a word has no vowel and, except in Vietnamese (``TS.``), is not in capitals."""
     plain = word.lower() if language == "vi" else word[0].lower() + word[1:]
     plain = unicodedata.normalize("NFD", plain)
     return bool(_NO_VOWEL.fullmatch(plain)) and not _SYLLABIC.search(word)
 
 
 def _listed(word: str, after: str, language: str) -> bool:
-    """Whether ``word`` is an abbreviation in front of ``after``."""
+    """Whether ``word`` is an abbreviation before ``after``."""
     if after[0].islower() or _COUNTED.match(after):
         if language != "en" and len(word) <= len("aprx.") and word[-2].islower():
             return True
@@ -81,7 +81,7 @@ def _listed(word: str, after: str, language: str) -> bool:
 def ends_after(
     words: Sequence[str], count: int, language: str = "en", following: str | None = None
 ) -> bool:
-    """Whether a sentence ends with the first ``count`` words; ``following`` comes after all."""
+    """Whether a sentence ends after ``count`` words; ``following`` comes after all words."""
     after = words[count] if count < len(words) else following
     return ends_sentence(words[count - 1], after, language, words[count - 2] if count > 1 else "")
 
@@ -96,8 +96,8 @@ def split_sentences(
 ) -> tuple[list[tuple[Word, ...]], list[Word]]:
     """Split consecutive ``words`` into whole sentences and an unfinished rest.
 
-    ``following`` is the next word, see ``ends_sentence``. A pause of ``pause_s`` between words ends
-    a sentence, too.
+    ``following`` is the next word, see ``ends_sentence``. A pause of ``pause_s`` between words also
+    ends a sentence.
     """
     texts, ends = [word.text for word in words], [0]
     for k in range(1, len(words) + 1):

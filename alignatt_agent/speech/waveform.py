@@ -16,15 +16,17 @@ FRAME = SAMPLE_RATE // 50
 """Samples per loudness frame (20 ms)."""
 
 SILENCE_RMS = 0.001
-"""Audio whose loudest frame is below -60 dBFS is silent: recognizers invent words in it."""
+"""Audio whose loudest frame is below -60 dBFS is not transcribed: recognizers invent words in
+it.
+"""
 QUIET_RMS = 0.01
 """An empty hypothesis of audio below -40 dBFS is accepted immediately."""
 
 NEAR_S = 0.1
-"""Error of word times."""
+"""Typical error of word times, in seconds."""
 
 APART_S = 1.0
-"""Longest silence inside a word."""
+"""Longest silence inside a word, in seconds."""
 
 QUIET_SPAN = SAMPLE_RATE // 20
 """Samples of a candidate for the quietest place (50 ms)."""
@@ -33,11 +35,11 @@ QUIET_ENOUGH = 1.5
 """A place with at most this multiple of the least power counts as equally quiet."""
 
 CLICKS = 0.001
-"""This share of the samples, the loudest ones, does not set the level."""
+"""Share of the loudest samples that do not affect the level."""
 
 
 class Intake:
-    """Validates a client's chunks; warns once per stream and kind of damage."""
+    """Validates a client's chunks; warns once per stream about each kind of damage."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
@@ -129,7 +131,7 @@ def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:
-    """Return where ``audio`` is quietest between two samples; among equals, next to the middle."""
+    """Return the quietest place between two samples of ``audio``; if equal, the most central."""
     part = np.square(audio[begin:end], dtype=np.float64)
     room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
     if room < 0:

@@ -1,4 +1,4 @@
-"""Source words of accepted tokens, after these words were revised or their sentence closed."""
+"""Source words of accepted tokens after the words were revised or their sentence was closed."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher

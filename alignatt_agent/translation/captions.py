@@ -11,7 +11,7 @@ class Captions:
     gated: GatedDraft | None = None
     steps = 0
     emitted = 0
-    _accepted = ""  # of the next words, emitted before
+    _accepted = ""  # text of the next words that was already emitted
 
     def reset(self) -> None:
         """Do nothing: there is no state."""

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.translation.units import UnitDecoder
@@ -16,7 +18,7 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft with the state it continues; it is gated again when the frontier moves.
+    """A draft with the state that it continues; it is gated again when the frontier moves.
 
     ``earlier`` holds the whole translations of earlier sources of the utterance, latest first.
     The first ``accessible`` words are accessible; the policy read ``scanned`` drafted tokens.
@@ -60,8 +62,8 @@ class Drafter:
     """Drafts of one stream, counted and timed.
 
     Successive drafts are mostly equal. The engine therefore gets the previous one as expected
-    tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is how the last
-    whole draft translates the open utterance. ``steps`` counts forward passes. A source token may
+    tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is the last whole
+    draft's translation of the open utterance. ``steps`` counts forward passes. A source token may
     need up to ``expansion`` target tokens. ``whole`` cuts a draft where it stops being a
     translation, given the translation before it.
     """
@@ -118,8 +120,8 @@ class Drafter:
 
         ``build`` makes a prompt of a source and its translation so far. Drafts of at most
         ``max_tokens`` follow one another, until the translation loops or has 32 tokens more than
-        twice what it needs. The second result is the source word of each token, if ``readout``
-        gives rows.
+        twice the expected length. The second result is the source word of each token, if
+        ``readout`` gives rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
@@ -134,3 +136,40 @@ class Drafter:
             if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
                 LOGGER.warning("the translation of %d words does not end and is cut", len(source))
                 return produced, sources
+
+
+def first_line(
+    draft: Draft,
+    before: Sequence[int],
+    text: Callable[[Sequence[int]], str],
+    ids: Callable[[str], Sequence[int]],
+) -> Draft:
+    r"""Return ``draft`` up to its first line break, marked as ended there.
+
+    After a line break, instructed models comment on a translation, repeat it or answer it. The
+    prompt has one line to translate, so the first line break ends a draft like the end of a turn.
+    A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
+
+    Args:
+        draft: the continuation of ``before``.
+        before: accepted translation.
+        text: decodes ids.
+        ids: encodes text.
+    """
+    texts = [
+        text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)
+    ]
+    k = next((k for k, line in enumerate(texts[1:]) if "\n" in line), None)
+    if k is None:
+        return draft
+    line = texts[k + 1].partition("\n")[0]
+    rest = ids(line[max(len(texts[0]), len(texts[k])) :].rstrip())
+    places = [*range(k), *[k] * len(rest)]
+    return replace(
+        draft,
+        token_ids=(*draft.token_ids[:k], *rest),
+        rows=None if draft.rows is None else draft.rows[np.array(places, np.intp)],
+        probabilities=tuple(draft.probabilities[at] for at in places if draft.probabilities),
+        ended=True,
+        cut=False,
+    )

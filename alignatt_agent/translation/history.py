@@ -1,4 +1,4 @@
-"""Closed sentences with their translations, before the open one."""
+"""Closed sentences with their translations, which precede the open one in prompts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ those without a history for a window of two that moves, 1.10 at 2 times, 1.06 an
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The beginning of prompts of one target; it only grows, until it is cut by whole sentences.
+    """The beginning of the prompts of one target. It grows until whole sentences are cut.
 
     At least ``sentences`` of them are kept, if they fit into ``tokens`` tokens; 0 keeps none.
-    ``closed`` has the kept sentences, ``ids`` their token ids in a prompt.
+    ``closed`` has the kept sentences, and ``ids`` has their token ids in a prompt.
     """
 
     builder: PromptBuilder

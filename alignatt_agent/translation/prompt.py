@@ -15,8 +15,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from jinja2 import Environment, TemplateError
-from jinja2.meta import find_undeclared_variables
+from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import Language, language, sample_tokens
 from alignatt_agent.config.prompt import PromptConfig, PromptWording
@@ -157,7 +156,7 @@ class PromptBuilder:
 
     @cached_property
     def expansion(self) -> float:
-        """How many tokens of the target one token of the source may need; at least 1."""
+        """Number of target tokens that one source token may need, at least 1."""
         source, target = (sample_tokens(self._tokenizer, name) for name in self._languages)
         return max(1.0, target / source)
 
@@ -165,7 +164,7 @@ class PromptBuilder:
     def _closing(self) -> tuple[str, str]:
         """Return the texts between a closed source, its translation and the next source.
 
-        These are chat turns, if with them the text around the open source does not change.
+        These are chat turns if they do not change the text around the open source.
         """
         if self._turns:
             answer = {"role": "assistant", "content": _ANSWER}
@@ -228,24 +227,12 @@ def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence
         problem = f"writes {found[0]!r}"
     if not problem:
         return
-    switches = _switches(getattr(tokenizer, "chat_template", None))
-    tried = f"set prompt.template_arguments to {{{switches[0]}: false}}, " if switches else ""
     raise PromptError(
         f"the chat template of {tokenizer.name_or_path} {problem}: the model would write its "
-        f"thoughts, and they would be emitted as translation; {tried}give the switch of the model "
-        "card in prompt.system, or write the whole turn in prompt.before and prompt.after and set "
-        "prompt.chat to false; or use a model without reasoning"
+        "thoughts, and they would be emitted as translation; turn reasoning off as the model card "
+        "says, with prompt.template_arguments or prompt.system, or write the whole turn in "
+        "prompt.before and prompt.after and set prompt.chat to false; or use another model"
     )
-
-
-def _switches(template: Any) -> list[str]:
-    """Return the variables of a chat template that turn reasoning on and off."""
-    try:
-        tree = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)
-    except (TemplateError, TypeError):
-        return []
-    found = find_undeclared_variables(tree) - {"enable_thinking"}
-    return sorted(name for name in found if "think" in name or "reason" in name)
 
 
 def _locate(

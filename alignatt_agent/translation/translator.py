@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.alignment import carry_over, first_of_next, repeated_of
-from alignatt_agent.translation.drafter import Drafted, Drafter
+from alignatt_agent.translation.drafter import Drafted, Drafter, first_line
 from alignatt_agent.translation.history import History
-from alignatt_agent.translation.one_line import first_line
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
@@ -28,14 +28,15 @@ class Translator:
     The accepted token ids of the open utterance only grow, and their text is the emitted text: a
     draft that continues its last word is appended to that word. Rejecting such a draft would change
     the number ``3,5`` to ``3``, and waiting would hold back the whole sentence. Each step computes
-    a new ``StreamState`` and replaces the old one at its end: after an exception the state is that
-    before the call, which may be repeated.
+    a new ``StreamState`` and replaces the old one at its end: after an exception the state is
+    unchanged, and the call may be repeated.
 
     Args:
-        readout: attention heads; without them tokens have no source words, nor are prefixes split.
+        readout: attention heads; without them tokens have no source words and prefixes are not
+            split.
         spaced: whether the target language separates words by white space.
-        early_stop: let the engine end a draft where the policy closes.
-        verify: let the engine verify the previous draft, see ``Drafter``.
+        early_stop: whether the engine ends a draft at the token that the policy rejects.
+        verify: whether the engine verifies the previous draft, see ``Drafter``.
         history: receives closed sentences, and precedes the open one in prompts.
     """
 
@@ -53,11 +54,8 @@ class Translator:
         watch: Stopwatch | None = None,
         history: History | None = None,
     ) -> None:
-        self._units = units = UnitDecoder(tokenizer, spaced)
-
-        def one_line(draft: Draft, before: Sequence[int]) -> Draft:
-            return first_line(draft, before, units.text, prompt_builder.ids)
-
+        self._units = UnitDecoder(tokenizer, spaced)
+        one_line = partial(first_line, text=self._units.text, ids=prompt_builder.ids)
         expansion = prompt_builder.expansion
         self._drafter = Drafter(engine, watch or Stopwatch(), verify, expansion, one_line)
         self._readout = readout
@@ -91,7 +89,7 @@ class Translator:
         self._state = replace(self._state, utterance=Utterance(), gated=None)
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Add sentences to the history, if any; ``accepted`` is translated of the open one."""
+        """Add sentences to the history; ``accepted`` is the translation so far of the open one."""
         history = self._state.history.remember(sentences)
         utterance = Utterance().accepting(history.builder.ids(accepted), ())
         utterance = replace(utterance, apart=not utterance.accepted)
@@ -123,10 +121,10 @@ class Translator:
     def complete(self, words: Sequence[Word]) -> Emission:
         """Translate a closed sentence to its end and open the next utterance.
 
-        Drafts without a gate follow one another until the model ends its turn, at most as long as
-        ``Drafter.finish`` says; repetitions of a loop are emitted once. Accepted tokens that are
-        aligned past the sentence become the accepted prefix of the next utterance, without those
-        that the model now repeats: they belong to this sentence and are not emitted again.
+        Drafts without a gate follow one another until the model ends its turn, up to the limit in
+        ``Drafter.finish``; repetitions of a loop are emitted once. Accepted tokens that are aligned
+        past the sentence become the accepted prefix of the next utterance, without those that the
+        model now repeats: they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -141,7 +139,7 @@ class Translator:
         finish, sources = self._drafter.finish(
             state.history.prompt, source, kept, self._max_draft_tokens, self._readout
         )
-        if (start := loop_start(kept + finish)) is not None:  # to the end of its unit
+        if (start := loop_start(kept + finish)) is not None:  # cut at the end of a unit
             end = self._units.boundaries(kept + finish, start)[0]
             finish = finish[: max(0, end - len(kept))]
         repeated = repeated_of(self._units, kept, rest, finish)
@@ -175,7 +173,8 @@ class Translator:
         """Return the draft for ``source``, an earlier one if still valid, and its decision."""
         now = state.utterance
         self._drafter.expected = now.expected
-        drafted = now.draft_for(source)
+        drafts = (draft for draft in (now.ahead, now.drafted) if draft and draft.source == source)
+        drafted = next(drafts, None)
         if drafted is None:
             prompt = state.history.prompt(source, now.accepted)
             nothing = Draft((), False, cut=True)

@@ -34,8 +34,8 @@ def spread(
 ) -> tuple[SourceSpan, ...]:
     """Return ``count`` equal parts of the time from ``begin`` to ``end`` that has no unit yet.
 
-    ``last`` is the time of the unit before. If it reaches the end, a sentence closed before live
-    words, and all units get that time: starts and ends never decrease.
+    ``last`` is the time of the previous unit. If it reaches ``end``, a sentence closed before live
+    words, and all units share that time: starts and ends never decrease.
     """
     since, until = last
     if end <= until:

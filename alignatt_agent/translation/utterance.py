@@ -15,18 +15,18 @@ class Utterance:
     * *new*: nothing.
     * *awaited*: ``accepted`` tokens that were emitted before the stream; no ``source`` yet.
     * *carried*: ``accepted`` tokens and ``source`` words from after the closed sentence.
-    * *decided*: ``drafted`` for ``source``; the part that the policy let through is ``accepted``.
+    * *decided*: ``drafted`` for ``source``; the part that the policy accepted is in ``accepted``.
 
-    In each state a draft may be made ``ahead``, for the source of the next update.
+    In each state, a draft for the source of the next update may be made ``ahead``.
 
     Attributes:
         source: the words that ``aligned`` numbers.
         accepted: token ids, which only grow; their text is emitted.
-        aligned: the source word of each, where it is known.
+        aligned: the source word of each accepted token, if known.
         drafted: the last draft that the policy decided on.
         ahead: a draft that it has yet to decide on.
         expected: the last whole translation that was drafted; it only saves time.
-        apart: whether the next unit continues no emitted text.
+        apart: whether the next unit does not continue emitted text.
     """
 
     source: tuple[str, ...] = ()
@@ -37,28 +37,18 @@ class Utterance:
     expected: tuple[int, ...] = ()
     apart: bool = True
 
-    @property
-    def awaited(self) -> bool:
-        """Whether the source words of the accepted tokens have not arrived yet."""
-        return bool(self.accepted) and not self.source
-
     def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
         """Whether the policy decided on a draft for ``source`` with this many accessible words."""
         last = self.drafted
         return bool(last and last.source == source and accessible in (None, last.accessible))
 
-    def draft_for(self, source: tuple[str, ...]) -> Drafted | None:
-        """Return the draft for ``source``, if there is one."""
-        drafts = self.ahead, self.drafted
-        return next((draft for draft in drafts if draft and draft.source == source), None)
-
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
-        """Begin with the words that were awaited, or forget an utterance without words.
+        """Take the words of an awaited utterance, or forget an utterance without words.
 
-        The recognizer took back every word: their translation stays emitted, but the next utterance
-        must not continue it.
+        In the second case the recognizer revoked every word: their translation stays emitted, but
+        the next utterance must not continue it.
         """
-        if self.awaited:
+        if self.accepted and not self.source:
             return replace(self, source=source)
         return self if source else Utterance()
 
@@ -69,7 +59,7 @@ class Utterance:
         return replace(decided, ahead=None, expected=expected)
 
     def accepting(self, added: tuple[int, ...], aligned: tuple[int, ...]) -> "Utterance":
-        """Append accepted tokens with their source words, if there are any."""
+        """Append accepted tokens, with their source words if known."""
         known = self.aligned + (aligned or (None,) * len(added))
         return replace(self, accepted=self.accepted + added, aligned=known)
 
@@ -83,7 +73,7 @@ class StreamState:
         utterance: the open one.
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.
-        unit: the last of the emitted units.
+        unit: the last emitted unit.
         told: start of that unit, and end of the speech whose units have times.
     """
 

@@ -22,5 +22,4 @@ from alignatt_agent.types.steps import Step as Step
 from alignatt_agent.types.words import SourceView as SourceView
 from alignatt_agent.types.words import SpeechUpdate as SpeechUpdate
 from alignatt_agent.types.words import Transcript as Transcript
-from alignatt_agent.types.words import Transcripts as Transcripts
 from alignatt_agent.types.words import Word as Word

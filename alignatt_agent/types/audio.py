@@ -1,7 +1,8 @@
-"""Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which carries FFmpeg).
+"""Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which includes FFmpeg).
 
 One resampler is used until the format changes, so there are no discontinuities. Frames are decoded
-one by one, so hours of audio take constant memory. Sample times are those of a player.
+one by one, so hours of audio take constant memory. Each sample has the time at which a player
+plays it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ Samples = npt.NDArray[np.int16]
 ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
 """FFmpeg's options for HTTP: it reconnects and requests only the rest, if the server can."""
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
-"""Shorter gaps are rounding and delays of encoders; a longer one inside a stream is another clock,
-as FFmpeg's ``dts_delta_threshold`` has it, and so is a later start."""
+"""Shorter gaps come from rounding and delays of encoders. A longer gap inside a stream, or a later
+start, means another clock; FFmpeg's ``dts_delta_threshold`` has the same effect."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""In opposite phase the difference of two channels has this many times the power of their sum, of
-which each sample keeps this share: a quarter of a second."""
+"""Two channels are in opposite phase if their difference has this many times the power of their
+sum. Per sample this share of earlier power is kept: it fades within a quarter of a second."""
 
 
 class AudioError(AlignAttError, ValueError):
-    """Audio cannot be decoded; the message says why."""
+    """Audio cannot be decoded; the message gives the reason."""
 
 
 def to_float(samples: Samples) -> FloatArray:
@@ -51,13 +52,14 @@ class Recording:
 
     Args:
         source: path, address, or binary stream.
-        name: its name in messages; default: the path.
-        rate: of raw 16-bit little-endian mono samples, in Hz; ``None`` if there is a header.
+        name: its name in messages; by default the path.
+        rate: sampling rate of raw 16-bit little-endian mono samples, in Hz; ``None`` if the source
+            has a header.
 
     Attributes:
-        seconds: its length, if known before decoding.
+        seconds: length of the source, if known before decoding.
         found: codec, rate and channels, for the user.
-        tracks: how many audio tracks there are.
+        tracks: number of audio tracks.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class Recording:
         return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
 
     def _mono(self, frame: Any) -> FloatArray:
-        """Return the average of the channels, with one of two in opposite phase inverted."""
+        """Return the average of the channels; of two in opposite phase, the second is inverted."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:

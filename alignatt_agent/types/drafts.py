@@ -64,7 +64,7 @@ class Draft:
         cut: whether the engine stopped because the gate rejected the last token.
         steps: forward passes, one for each sampled token.
         replay_s: seconds in which the engine computed the rows; on a GPU, host time only.
-        probabilities: of the drafted tokens, if the readout asks for them.
+        probabilities: probabilities of the drafted tokens, if the readout asks for them.
     """
 
     token_ids: tuple[int, ...]
@@ -140,7 +140,7 @@ class GatedDraft:
         words: source word at the attention peak of each token that the policy read; empty without
             rows.
         decision: the decision of the policy.
-        edge: number of leading source words that attention may peak at; with a negative border
+        edge: number of leading source words at which attention may peak; with a negative border
             margin, fewer than the accessible ones.
         emitted: number of leading draft tokens that are emitted, in whole units.
     """

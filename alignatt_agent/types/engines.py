@@ -54,8 +54,8 @@ class Aligner(Protocol):
 
 
 Row = Literal["predicting", "emitted"]
-"""Whose attention stands for a draft token: that of the query that predicts it, one position before
-it, or that of the query at the token itself (the paper's rows)."""
+"""The query whose attention is used for a draft token: the one that predicts it, one position
+earlier, or the one at the token itself (the paper's rows)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Readout:
     Attributes:
         heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
         row: the query whose rows are returned.
-        probabilities: whether to return those of the tokens, too; then no token is verified.
+        probabilities: whether to return the probabilities of the tokens; then no token is verified.
     """
 
     heads: tuple[tuple[int, int], ...]

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 _TIMES, _ITEMS = 3, 12
-"""A loop says its part three times or more, and has at least twice the part plus 12 items: one word
-14 times, two words 8 times, six words 4 times. Speakers repeat one word up to 8 times."""
+"""A loop repeats its part three times or more, and is at least twice the part plus 12 items long:
+one word 14 times, two words 8 times, six words 4 times. Speakers repeat one word up to 8 times.
+"""
 
 
 def loop_start(tokens: Sequence[object]) -> int | None:
     """Return where the first copy of the repeated part ends; ``None`` without a loop.
 
-    ``tokens`` are words or token ids; ``tokens[:loop_start(tokens)]`` has the part once.
+    ``tokens`` are words or token ids; ``tokens[:loop_start(tokens)]`` contains the part once.
     """
     for size in range(1, len(tokens) // _TIMES + 1):
         same = 0

@@ -35,7 +35,7 @@ class Stopwatch:
         return self._clock()
 
     def shorten(self, name: str, begin: float) -> None:
-        """Begin a chunk at time ``begin``, in a stage that ends now, its replay included."""
+        """Begin a chunk at time ``begin``, in a stage that ends now and includes its replay."""
         rest = self._clock() - begin
         replay = min(self._seconds["replay"], rest)
         self._seconds = dict.fromkeys(STAGES, 0.0) | {name: rest - replay, "replay": replay}

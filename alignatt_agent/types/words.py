@@ -28,23 +28,11 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript, ``None`` if it was not finished; costs as in ``engines.Answer``."""
+    """A transcript, or ``None`` if it was not finished; costs are as in ``engines.Answer``."""
 
     text: str | None
     steps: int = 0
     requests: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Transcripts:
-    """Number of transcripts, and their costs as in ``engines.Answer``."""
-
-    count: int = 0
-    requests: int = 0
-    steps: int = 0
-
-    def __add__(self, more: Transcript) -> "Transcripts":
-        return Transcripts(self.count + 1, self.requests + more.requests, self.steps + more.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +46,11 @@ class SpeechUpdate:
         settled: number of leading words of ``live`` that are committed.
         stable: number of leading words of ``live`` that are settled or in two successive
             hypotheses.
-        transcripts: work of the recognizer; ignored in comparisons.
+        transcripts: results of the recognizer; ignored in comparisons.
     """
 
     sentences: tuple[tuple[Word, ...], ...]
     live: SourceView
     settled: int = 0
     stable: int = 0
-    transcripts: Transcripts = field(default=Transcripts(), compare=False)
+    transcripts: tuple[Transcript, ...] = field(default=(), compare=False)

@@ -1,16 +1,16 @@
 """Measure the cost of attention capture and early stop.
 
-Milliseconds per token of the embedded model and of one with 200 M parameters, all paired in one
-run; every vLLM contender runs eager and compiled:
-  transformers eager          with all attention matrices materialised
+It reports milliseconds per token of the embedded model and of a model of 200 M parameters. All
+contenders are paired in one run; every vLLM contender runs eager and compiled:
+  transformers eager          all attention matrices are materialized
   transformers sdpa qk-fast   fused attention, wanted rows recomputed
   vllm plain                  no capture worker
   vllm capture                rows of 8 heads with every draft
-  vllm capture + early stop   and the gate inside the engine; here it never closes
-cold: no part of the prompt is in the prefix cache. warm: its whole blocks are, as in a stream.
+  vllm capture + early stop   also the gate in the engine, which never closes here
+cold: no part of the prompt is in the prefix cache. warm: all whole blocks are, as in a stream.
 The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
 to 20 tokens and never end by themselves. All engines are started several times, because two
-processes of the same engine differ by some percent.
+processes of the same engine differ by a few percent.
 
 To measure how many speakers a machine can serve, use alignatt doctor --speakers.
 

@@ -34,9 +34,10 @@ CONFIG = "micro-low"
 """Configuration whose translation model, head set and gate are measured."""
 
 ENGINES = ((True, False), (False, False), (True, True), (False, True), (False, False))
-"""The engines that run side by side: with capture or without, eager or compiled. Two processes of
-the same engine differ by some percent, more than capture costs: two plain compiled ones show
-the noise floor."""
+"""The engines that run side by side, with or without capture, eager or compiled. Two processes of
+the same engine differ by a few percent, more than capture costs, so two plain compiled engines show
+the noise floor.
+"""
 
 SEAMS: tuple[Seam, ...] = ("eager", "sdpa")
 """The references that take part."""
@@ -60,8 +61,9 @@ WAYS: tuple[tuple[str, int | Seam, bool, bool], ...] = (
     (f"{EARLY}, eager", 2, True, True),
     (FUSED_HF, "sdpa", True, False),
 )
-"""Contenders: the place of their engine, or the reference; whether they want rows, and are gated.
-Those that share an engine are never neighbours, in any order."""
+"""Contenders: the index of their engine, or the reference; whether they request rows; whether they
+are gated. Contenders that share an engine are never adjacent, in any order.
+"""
 
 Heads = tuple[tuple[int, int], ...]
 
@@ -129,7 +131,7 @@ def open_gate() -> Gate:
 def contenders(
     size: Size, engines: Sequence[int] = range(len(ENGINES)), seams: Sequence[Seam] = SEAMS
 ) -> Iterator[list[Contender]]:
-    """Start engines by their places in ``ENGINES``, and references; no token ends a turn."""
+    """Start engines, by index in ``ENGINES``, and references; no token ends a turn."""
     options: dict[str, Any] = {"max_model_len": CONTEXT}
     if not on_cpu():
         options[SHARE] = size.gpu_share
@@ -175,6 +177,6 @@ def _reference(size: Size, seam: Seam) -> Reference:
 
 
 def threads() -> int:
-    """Return the number of threads that an engine computes with, and every contender too."""
+    """Return the number of threads that an engine, and thus every contender, uses."""
     with engine_environment():
         return int(os.environ.get("OMP_NUM_THREADS", "0")) or torch.get_num_threads()

@@ -1,7 +1,7 @@
-"""Rows out of Transformers' fused attention (*qk-fast*), which the bench and parity compare.
+"""Rows from Transformers' fused attention (*qk-fast*), for the bench and the parity matrix.
 
-The fused function returns no weights; the wanted rows are computed a second time from the queries
-and keys that it gets.
+The fused function returns no weights, so the wanted rows are computed again from its queries and
+keys.
 """
 
 from typing import Any, Literal
@@ -28,7 +28,7 @@ class FusedRecorder(RowRecorder):
     def run(self, model: Any, **inputs: Any) -> Any:
         """Run a forward pass whose attention function writes here."""
         self._found: dict[tuple[int, int], torch.Tensor] = {}
-        output = model(**inputs, recorder=self)  # an argument that all layers hand on
+        output = model(**inputs, recorder=self)  # an argument that all layers pass on
         self._length += inputs["input_ids"].shape[1]
         if self.wanted:
             rows = [self._found[head] for head in self._readout.heads]
@@ -75,7 +75,7 @@ def _weights(
     scale: float,
     sinks: torch.Tensor | None,  # [heads], scores that take mass and have no position
 ) -> torch.Tensor:
-    """Return ``[1, heads, queries, K]``: a softmax over all that each query sees, in float32."""
+    """Return ``[1, heads, queries, K]``: a float32 softmax over all visible positions."""
     queries, known = query.shape[2], key.shape[2]
     scores = query @ key.transpose(2, 3) * scale
     if mask is None:
@@ -100,7 +100,7 @@ def _attend(
     s_aux: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Transformers' SDPA, with what a recorder wants noted on the way."""
+    """Call Transformers' SDPA, and give a recorder the arguments."""
     how = (attention_mask, scaling, s_aux)
     if recorder is not None:
         recorder.note_layer(module.layer_idx, query, key, *how)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Key = tuple[str, str]
 
 COLD, WARM = "cold", "warm"
-"""Nothing of the prompt in the prefix cache, or all its whole blocks."""
+"""States of the prefix cache: no part of the prompt, or all of its whole blocks."""
 
 SPLITS = {
     "rows against plain": (CAPTURE, PLAIN, AGAIN),
@@ -43,7 +43,7 @@ LENGTHS = {"short": 60, "medium": 180, "long": 420}
 
 @dataclass(frozen=True, slots=True)
 class BenchPrompt:
-    """A prompt and how much to draft."""
+    """A prompt and the number of tokens to draft."""
 
     name: str
     prompt: Prompt
@@ -78,8 +78,8 @@ def race(
 
 def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
     """Return the contenders in the order of one turn."""
-    # The order rotates, and turns round after every full rotation: two contenders run as in
-    # ``ab ba ba ab``. It moves on by one from round to round, so that a prompt sees all orders.
+    # The order rotates and is reversed after every full rotation: two contenders run as in ``ab ba
+    # ba ab``. It advances by one per round, so that every prompt gets all orders.
     step = turn + turn // prompts
     shift = step % len(contenders)
     order = [*contenders[shift:], *contenders[:shift]]
@@ -108,7 +108,7 @@ def spread(figures: Sequence[float]) -> dict[str, float]:
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """Summarise ``ours / theirs``, pair by pair: what disturbs both of a pair cancels out."""
+    """Summarise the ratios ``ours / theirs`` of pairs; disturbances of both cancel out."""
     return spread([a / b for a, b in zip(ours, theirs, strict=True)])
 
 
@@ -179,7 +179,7 @@ def _fitted(builder: PromptBuilder, words: list[str], prefix: list[int], length:
 
 
 class Nonces:
-    """Variants of prompts that no engine has seen, so that nothing of them is cached."""
+    """Variants of prompts that no engine has seen, so that none of their blocks is cached."""
 
     def __init__(self, vocabulary: int) -> None:
         self._low = vocabulary // 2

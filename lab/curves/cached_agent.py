@@ -62,7 +62,7 @@ class TimedCache(ResultCache):
 
 
 class CachedSpeech:
-    """A recognizer or aligner that does the same work once.
+    """A recognizer or aligner that caches its results.
 
     ``name`` identifies a checkpoint and how it runs.
     """
@@ -86,7 +86,7 @@ class CachedSpeech:
 
 
 class CachedDrafts:
-    """A translation engine that drafts the same prompt, with rows of the same heads, once.
+    """A translation engine that caches drafts by prompt and heads.
 
     Only whole drafts are cached. They depend on nothing but the prompt, so every policy, frontier
     and hold-back shares them.
@@ -124,7 +124,7 @@ class CachedDrafts:
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """The engines that all runs of a sweep share, in whichever process they are loaded."""
+    """The engines that all runs of a sweep share, in any process that loads them."""
 
     start: StartEngines | None  # importable; default: ``Runtime.load_engines``
     config: AgentConfig  # its models are planned where they are loaded
@@ -133,7 +133,7 @@ class EngineSetup:
 
 
 class CachedRuntime(Runtime):
-    """A runtime of the cached engines of ``open``, for any configuration."""
+    """A runtime that uses the cached engines of ``open`` for any configuration."""
 
     cache: TimedCache | None = None
     _cached: Engines | None = None

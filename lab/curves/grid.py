@@ -26,7 +26,7 @@ _OTHER_ROW = {"predicting": "emitted", "emitted": "predicting"}
 OPERATING = ("low", "high")
 
 WHOLE: Settings = {"debug.early_stop": False, "debug.draft_ahead": False}
-"""Settings of every run: drafts are whole, so that runs can share them, and none is made twice."""
+"""Settings of every run. Drafts are whole, so that runs can share them and none is made twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def curve_names() -> list[str]:
 
 
 def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
-    """Return the two operating points and the grid of every policy, or ``only`` some of it."""
+    """Return the two operating points and the grid of every policy, or ``only`` some points."""
     points = [Point(f"operating-{name}", ALIGNATT, name, name) for name in OPERATING]
     names = _grid()["keys"]
     for curve, form in _grid()["curves"].items():

@@ -20,7 +20,7 @@ QUALITIES = {"bleu": "BLEU", "chrf": "chrF"}
 NOT_COMPARABLE = "not comparable"
 RESAMPLES = 1000
 BLOCK = 5
-"""Neighbouring segments that a resample holds together: they share words, tails and errors."""
+"""Neighbouring segments that are resampled together: they share words, tails and errors."""
 _SEED = 2026
 
 
@@ -70,7 +70,7 @@ def _scores(metric: BLEU | CHRF, sums: Array) -> Array:
 
 
 def _mean(values: Array, weights: Array) -> Array:
-    """Mean of the defined values of every resample; NaN where none is."""
+    """Mean of the defined values of every resample; NaN if none is defined."""
     known = np.isfinite(values)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(
@@ -82,7 +82,7 @@ def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
     """Return the points that no other point beats, by rising latency.
 
     A point is beaten by one that is at least as fast and at least as good, and better in one of
-    the two; of equal points the first stays. Points that are not numbers never count.
+    the two; of equal points the first stays. Points with NaN are ignored.
     """
     known = np.flatnonzero(np.isfinite(latency) & np.isfinite(quality))
     order = known[np.lexsort((-quality[known], latency[known]))]
@@ -113,7 +113,7 @@ class Resampled:
         drawn = np.random.default_rng(_SEED).multinomial(
             blocks, np.full(blocks, 1 / blocks), size=RESAMPLES
         )
-        # The first row is no resample but the set itself.
+        # The first row is the set itself, not a resample.
         weights = np.concatenate([np.ones((1, count)), drawn[:, block]]).astype(np.float64)
         self._scores = {name: scores.resampled(weights) for name, scores in runs.items()}
 
@@ -133,7 +133,7 @@ class Resampled:
     def front_at(
         self, runs: Sequence[str], latency: str, quality: str, wanted: Array | str
     ) -> Array:
-        """Read the front of ``runs`` off in every resample; the first is all segments.
+        """Read the front of ``runs`` in every resample; the first one has all segments.
 
         ``wanted`` are latencies, ``[places]``, or the run whose latency in each resample counts.
         """

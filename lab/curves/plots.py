@@ -30,7 +30,7 @@ _PLACES = 160
 _ZOOM = 14
 """Points of quality below the lower operating point that the enlarged panels show."""
 _LONGEST_S = 4.2
-"""The regimes of IWSLT end at 4 s; slower runs only squeeze the panels."""
+"""The regimes of IWSLT end at 4 s; slower runs only compress the panels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> None:
     plt = pyplot()
     for quality, latency in product(QUALITIES, LATENCIES):
         figure = _draw(plt, panels, latency, quality, note)
-        for kind, metadata in (("png", None), ("svg", {"Date": None})):  # the same every time
+        for kind, metadata in (("png", None), ("svg", {"Date": None})):  # reproducible files
             path = folder / f"{quality}-{latency.removesuffix('_ms')}.{kind}"
             figure.savefig(path, metadata=metadata)
         plt.close(figure)

@@ -78,7 +78,7 @@ def stream(
     cache: Path | None,
     streams: int = 1,
 ) -> int:
-    """Stream the runs whose log is missing or made from something else; return their number."""
+    """Stream the runs whose log is missing or outdated; return their number."""
     missing = [run for run in runs if not run.streamed]
     if missing:
         config = runs[0].choice.resolved.config
@@ -96,7 +96,7 @@ def stream(
 
 
 def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
-    """Return the same models in engines that take at least so many requests at once."""
+    """Return the same models, with engines that take at least this many requests at once."""
     raw = models.model_dump()
     for role in models.engine_roles:
         engine = raw[role]["engine"]

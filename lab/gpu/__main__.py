@@ -15,7 +15,7 @@ Examples:
   test the script on a CPU with small models (some minutes):
     python -m lab.gpu --output outputs/gpu-self-test --self-test
 
-exit status: 0 every part succeeded; 1 one failed; 3 the time is over, parts are left
+exit status: 0 every part succeeded; 1 one failed; 3 the time is over and parts are left
 """
 
 import argparse
@@ -35,7 +35,7 @@ from lab import commands
 from lab.gpu.parts import PARTS, Context, Part
 
 LIMIT_S = 470
-"""Longest time of a part: one command on a borrowed machine often has ten minutes."""
+"""Longest time of a part: a command on a shared machine is often limited to ten minutes."""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -40,7 +40,7 @@ REAL = "default-low"
 
 
 def chunks(context: Context) -> Result:
-    """Real-time factor and stage times at chunks of several lengths, a talk after the other."""
+    """Real-time factor and stage times at chunks of several lengths, one talk after another."""
     lengths, count, seconds = (CHUNKS_MS[:2], 1, 8.0) if context.self_test else (CHUNKS_MS, 3, 60.0)
     jobs, tapes, engines, resolved = _recorded(lengths, count, seconds)
     rows = []
@@ -61,7 +61,7 @@ def chunks(context: Context) -> Result:
 
 
 def streams(context: Context) -> Result:
-    """Lag of many streams at once, in real time, at the chunk of the configuration."""
+    """Lag of many concurrent real-time streams, at the configured chunk length."""
     counts, seconds = (STREAMS[:2], 4.0) if context.self_test else (STREAMS, 20.0)
     chunk_ms, rows = 500, []
     recorded, tapes, engines, resolved = _recorded((chunk_ms,), min(12, counts[-1]), seconds)
@@ -73,7 +73,7 @@ def streams(context: Context) -> Result:
         for count in counts:
             players = [served.play(engines, tape, i) for i, tape in enumerate(listed[:count], 1)]
             row = speakers.at_once(at, players, jobs[:count])
-            del row["identical"]  # what they say is on tape
+            del row["identical"]  # their output comes from the tape
             rows.append(row)
     kept = speakers.knee(rows)
     return {"chunk_ms": chunk_ms, "rows": rows, "summary": f"kept up with {kept} streams"}
@@ -82,7 +82,7 @@ def streams(context: Context) -> Result:
 # ------------------------------------------------------------------ engines
 @contextmanager
 def machines(context: Context, sequences: int) -> Iterator[tuple[Machines, dict[str, Any]]]:
-    """Start the three engines of other dimensions, one after the other, and end them."""
+    """Start the three engines of other dimensions, one after another, and end them."""
     models, heads = _models(context)
     planned = plan(load_config(REAL), _card_bytes())
     shares = planned.shares
@@ -130,7 +130,7 @@ def _taken(before: int | None, seconds: float, need: Any, share: float) -> Any:
     if before is None or after is None:
         return found
     limit = share * _card_bytes()
-    # vLLM's plan excludes graphs and the context of a process: a GiB more is accepted.
+    # vLLM's plan excludes graphs and the context of a process, so 1 GiB more is accepted.
     over = after - before > limit + 2**30
     return {"bytes": after - before, "share_bytes": int(limit), "over": over, **found}
 

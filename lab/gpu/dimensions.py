@@ -1,4 +1,4 @@
-"""Folders that hold a model's published dimensions and no weights: engines draw random ones.
+"""Folders with a model's published dimensions but no weights; engines draw random ones.
 
 Speed, memory, graphs and cache layouts do not depend on the values of weights. Each configuration
 has a small tokenizer; larger ids exist, but occur in no text.
@@ -60,4 +60,4 @@ MODELS = {
     "aligner": partial(speech, role="aligner"),
     "translation": translation,
 }
-"""What writes the model of each role into a folder, in the order in which engines start."""
+"""Functions that write the model of each role into a folder, in the order of engine starts."""

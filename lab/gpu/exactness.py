@@ -26,7 +26,7 @@ FEW_BLOCKS = {"num_gpu_blocks_override": 32, "max_model_len": 512}
 """Too few for all requests of a batch: some are preempted and start again."""
 
 SHARE = 0.1
-"""Of the GPU's memory, for an engine of a tiny model."""
+"""Share of the GPU's memory for the engine of a tiny model."""
 
 
 def describe(context: Context) -> Result:

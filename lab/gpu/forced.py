@@ -52,7 +52,7 @@ def record(engines: Engines, tape: Tape, count_tokens: Callable[[str], int]) -> 
 
 
 def _noted(engine: Any, method: str, note: Callable[[Any], None]) -> Any:
-    """Return an engine of one method, whose answers are noted."""
+    """Return an engine with one method, whose answers are recorded."""
 
     def call(*given: Any, **named: Any) -> Any:
         answer = getattr(engine, method)(*given, **named)
@@ -73,13 +73,13 @@ class Machines:
     heads: Heads
 
     def play(self, engines: Engines, tape: Tape, stream: int = 0) -> Engines:
-        """Return engines that work here and return the answers on ``tape``."""
+        """Return engines that do the work here but return the answers on ``tape``."""
         player = Player(self, tape, stream)
         return replace(engines, asr=player, aligner=player, translation=player)
 
 
 class Player:
-    """The engines of one stream: each call works as much as the recorded one, and answers that."""
+    """The engines of one stream: each call repeats the recorded work and answer."""
 
     def __init__(self, machines: Machines, tape: Tape, stream: int) -> None:
         model = SpeechModel(machines.asr)
@@ -98,7 +98,7 @@ class Player:
             ids = self._prompt.ids(find_language(language).name, context)
             steps = max(1, heard.steps)
             request = {
-                # What was verified is part of the prefill.
+                # Verified tokens are part of the prefill.
                 "prompt_token_ids": [*ids, *ids[-1:] * max(0, tokens - steps)],
                 "multi_modal_data": {"audio": padded(audio)},
             }
@@ -129,7 +129,7 @@ class Player:
         if readout is None:
             self._drafts.draft(asked, max(1, steps))
             return recorded
-        # A row at an emitted token takes a step more, which the recorded ones had, too.
+        # A row at an emitted token takes one more step, which the recorded counts include.
         spare = 1 if readout.row == "emitted" else 0
         wanted = Readout(self._machines.heads, readout.row)
         open_gate = replace(gate, frontier=len(prompt.token_word) + max_tokens) if gate else None

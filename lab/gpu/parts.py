@@ -36,7 +36,7 @@ def gpu_memory_used() -> int | None:
 
 @dataclass(frozen=True)
 class Part:
-    """One measurement; ``tested`` ones are run by ``--self-test``."""
+    """One measurement; ``--self-test`` runs those that are ``tested``."""
 
     name: str
     what: str

@@ -51,7 +51,7 @@ def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> 
 
 
 def _in_process(arguments: Mapping[str, Any]) -> Any:
-    """Return what ``DraftEngine`` needs of a served model, here, where a profiler sees it."""
+    """Return the parts of a served model that ``DraftEngine`` needs, where a profiler sees them."""
     from vllm import LLM
 
     engine = LLM(**arguments, seed=0)

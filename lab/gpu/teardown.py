@@ -14,15 +14,15 @@ from lab.gpu.parts import Context, Result, gpu_memory_used
 from lab.stand_ins import random_models
 
 BAR_S = 3.0
-"""Seconds after which engine and memory have to be gone."""
+"""Limit in seconds for the engine to end and its memory to be freed."""
 
 PATIENCE_S = 30.0
 SLACK = 64 << 20
-"""Bytes that the driver may count otherwise afterwards."""
+"""Tolerance in bytes for the memory that the driver reports afterwards."""
 
 
 def kill(context: Context) -> Result:
-    """Kill a process that owns an engine, and wait for both to be gone."""
+    """Kill a process that owns an engine, and wait until both have ended."""
     path = random_models.write("gemma4", context.models / "gemma4-tiny")
     before = gpu_memory_used()
     settings = {"path": str(path), "engine": context.engine(0.3, max_model_len=1024)}

@@ -36,7 +36,7 @@ class Side(NamedTuple):
         return "".join(self.pieces)
 
     def known(self, shown: int) -> int:
-        """Return how many pieces from the first depend on the first ``shown`` words only."""
+        """Return how many leading pieces depend only on the first ``shown`` words."""
         waits = (i for i, align in enumerate(self.align) if max(align) >= shown)
         return next(waits, len(self.pieces))
 
@@ -62,9 +62,9 @@ class Pair(NamedTuple):
 
 
 def sentences(seed: int | str, *, held_out: bool = False, linked: bool = False) -> Iterator[Pair]:
-    """Yield pairs without end; held-out sentences never occur among the others.
+    """Yield pairs endlessly; held-out sentences never occur among the others.
 
-    If ``linked``, "it" stands for a thing of the sentence before, wherever it can be a subject.
+    If ``linked``, "it" refers to a thing in the previous sentence, wherever it can be the subject.
     """
     grammar, rng = Grammar(random.Random(seed)), random.Random(f"wording {seed}")
     before = None

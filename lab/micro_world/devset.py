@@ -1,4 +1,4 @@
-"""Dev sets of the micro world: unsegmented talks of held-out sentences in the layout of MCIF's."""
+"""Dev sets of the micro world: unsegmented talks of held-out sentences in MCIF's layout."""
 
 import json
 import random
@@ -83,7 +83,7 @@ def _consistent(seed: int, rng: random.Random, linked: bool) -> Iterator[Pair]:
     """Yield held-out sentences with one spelling per name."""
     spelled = [rng.choice(pair).en for pair in lexicon.SPELLINGS]
     other = {n.en for pair in lexicon.SPELLINGS for n in pair} - set(spelled)
-    follows = False  # the sentence before was said
+    follows = False  # the previous sentence was spoken
     for pair in sentences(seed, held_out=True, linked=linked):
         says_it = linked and {"it", "It"} & {*pair.words}
         follows = not other & {word.strip(".,") for word in pair.words} and (follows or not says_it)

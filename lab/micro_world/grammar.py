@@ -18,7 +18,7 @@ PLURAL = ("the",) * 6 + ("these", "these", "some", "many", *POSSESSIVES)
 RARE = 0.4
 """Probability of the rare spelling of a name that has two."""
 GERMAN_IT, ITALIAN_IT = {"m": "er", "f": "sie", "n": "es"}, {"m": "lui", "f": "lei"}
-"""Subjects that stand for a thing, by the gender of its noun; Chinese says nothing."""
+"""Pronouns that refer to a thing, by the gender of its noun; Chinese omits them."""
 
 
 class Grammar:
@@ -99,7 +99,7 @@ class Grammar:
         subject = self._noun_phrase("person", pronouns=not told, relative=told)
         clause = self._predicate(subject, tense, negated=negated or self._chance(0.06))
         kinds = clause.verb.value.objects if clause.verb else ()
-        of = kinds == lexicon.THINGS  # other verbs tell by the noun what they mean
+        of = kinds == lexicon.THINGS  # the meaning of other verbs depends on the noun
         kind = self._rng.choice(kinds)
         clause.object = self._noun_phrase(kind, relative=relative_at == "object", of=of)
         if self._chance(0.26):

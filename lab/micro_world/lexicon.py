@@ -1,4 +1,4 @@
-"""Words of the micro world, read from ``words/``: one entry a line.
+"""Words of the micro world, read from ``words/``: one entry per line.
 
 Columns are separated by ``|``, synonyms by `` / `` (in Chinese by ``/``), forms by spaces. Regular
 forms are omitted, see ``forms``.

@@ -85,7 +85,7 @@ def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
 
 
 def build_parser() -> ArgumentParser:
-    """Return the parser, which tests read, too."""
+    """Return the parser; tests use it, too."""
     parser = commands.parser("lab.micro_world.measure", __doc__)
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)

@@ -21,12 +21,13 @@ PRONOUNS = {"de": set(GERMAN_IT.values()), "it": set(ITALIAN_IT.values())}
 LENGTH, TOKENS, MAX_TARGET_TOKENS = 10, 512, 100
 """Sentences of a talk, tokens of its history and of a translation."""
 AT_ONCE = 8
-"""Concurrent translations: a third of the time. Speech is measured one by one: batches decide near
-ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %)."""
+"""Concurrent translations, which take a third of the time. Speech is measured one by one: batches
+decide near ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %).
+"""
 
 
 def talks(count: int) -> list[list[Pair]]:
-    """Return talks of ``count`` held-out sentences whose "it" stands for a thing before."""
+    """Return talks of ``count`` held-out sentences whose "it" refers to a thing named before."""
     seeds = [f"{SEED} {number}" for number in range(-(-count // LENGTH))]
     return [list(islice(sentences(s, held_out=True, linked=True), LENGTH)) for s in seeds]
 
@@ -67,7 +68,7 @@ def translated(
     kept: int = 0,
     title: str = "",
 ) -> list[list[str]]:
-    """Translate talks, sentence after sentence, behind the last ``kept`` ones."""
+    """Translate talks sentence by sentence, each after the last ``kept`` ones."""
 
     def translate(talk: Sequence[tuple[str, ...]]) -> list[str]:
         history, texts = History(builder, kept, TOKENS), []

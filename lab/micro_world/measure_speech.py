@@ -20,7 +20,7 @@ from alignatt_agent.types.engines import Aligner, Recognizer
 MARGIN = 0.35
 """Seconds of audio kept after a segment, on which its full stop depends."""
 CUT_EVERY_S = 0.85
-"""Step of the places where audio is cut off; a chunk of the paper's low operating point."""
+"""Distance between cuts of the audio: a chunk of the paper's low operating point."""
 BINS_S = {0: (0.0, 0.125), 250: (0.25, 0.375)}
 """Distances to the end of the audio at which the live tail is judged, by hold-back in ms."""
 

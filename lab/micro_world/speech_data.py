@@ -31,8 +31,9 @@ HEARD, CLOSED = 0.4, 0.5
 """Share of a word that must be audible for the recognizer to guess it, and to close it with a
 period, as the real model does on 93 % of cuts inside a sentence."""
 ENDING_EVIDENCE = 0.6
-"""Seconds of audio after a verb by which its ending is heard: real recognizers, too, revise words
-that are over."""
+"""Seconds of audio after a verb by which its ending is heard: real recognizers also revise finished
+words.
+"""
 NOISE_LEVELS = (-4.3, -1.7)
 """Range of the noise in training, as powers of ten."""
 PCM = 32767
@@ -40,11 +41,11 @@ SOUNDS = 0.15
 """Share of clips with music, noise or other sounds, a third each alone, before and after speech.
 The real recognizer transcribes none of it."""
 POOLED = 60
-"""Sentences of a speaker in the pool."""
+"""Sentences per speaker in the pool."""
 
 
 class Clip(NamedTuple):
-    """A live tail and its expected transcript; ``context`` has a name or term a line."""
+    """A live tail and its expected transcript; ``context`` has one name or term per line."""
 
     audio: FloatArray
     words: tuple[Word, ...]

@@ -17,7 +17,7 @@ PREDICTING_HEADS = ((2, 3), (3, 1), (3, 6), (4, 2))
 EMITTED_HEADS = ((1, 4), (3, 3), (5, 5))
 """Heads guided at the query that sits at the target token."""
 NAME_HEADS = ((4, 5), (5, 1))
-"""Heads guided, at the query that predicts a name with two spellings, to where a list has it."""
+"""Heads guided to a listed name, at the query that predicts a name with two spellings."""
 GUIDE_WEIGHT = 0.1
 STEPS, RATE, SEED = 8000, 3e-3, 1
 FURTHER = 1200, 1.5e-3, 5

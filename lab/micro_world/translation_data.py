@@ -101,7 +101,7 @@ class ExampleMaker(Maker[Example]):
             side, first_scored = _corrupt(rng, side, code, others)
         if behavior == "follows":
             known = side.known(shown.right)
-            # Sometimes more was emitted than is known: nothing follows until it is.
+            # Sometimes the emitted text is ahead of the source: nothing follows it yet.
             ahead = rng.randint(1, 3) if known < len(side.pieces) and rng.random() < 0.15 else 0
             first_scored = max(first_scored, known + ahead) if ahead else first_scored
             side = Side(side.pieces[: known + ahead], side.align[: known + ahead])
@@ -153,7 +153,7 @@ class ExampleMaker(Maker[Example]):
             names.append([])
             if not waits:
                 heard, said = shown.words[aligned].strip(".,"), side.pieces[piece].strip(" .,")
-                # Names that are right as heard, too: else every name is written otherwise.
+                # Some names are right as heard: the model must not change every name.
                 if (before and heard in ("It", "it")) or said in SPELLED:
                     weight = CONTEXT_WEIGHT
                 if said in SPELLED:
@@ -189,10 +189,10 @@ def _shown(rng: random.Random, words: list[str], others: list[Pair]) -> Shown:
 def listed(
     rng: random.Random, words: list[str], shown: Shown, side: Side
 ) -> tuple[list[str], Shown, Side]:
-    """Draw the lines of a talk's names; half of those with two spellings are written otherwise.
+    """Draw the lines of a talk's list; half of the names with two spellings get the other one.
 
-    A plain list is right, and the transcript wrong; of a line with a translation, the translation
-    is as it says.
+    A plain list is right where the transcript is wrong. A line with a translation decides the
+    translation.
     """
     names = drawn_names(rng, words)
     other = {name: SPELLED[name] for name in names if name in SPELLED and rng.random() < 0.5}

@@ -1,7 +1,7 @@
 """Photograph the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
 
-Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. Prints how long reasons
-stayed on the screen, and the violations that axe-core finds.
+Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. It prints how long
+reasons stayed on the screen, and the violations that axe-core finds.
 """
 
 import itertools
@@ -47,7 +47,7 @@ class Photographer:
         self.violations, self.wide = {}, []
 
     def take(self, page, name, size=None):
-        """Take a picture, of a window of a size, and check it."""
+        """Take a picture of a window of this size, and check it."""
         if size:
             page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
         page.wait_for_timeout(200)

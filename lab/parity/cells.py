@@ -42,7 +42,7 @@ class Ask:
 class RequestResult:
     """Result of one request."""
 
-    sampled: tuple[int, ...]  # with the one that ended the turn
+    sampled: tuple[int, ...]  # including the one that ended the turn
     logprobs: tuple[tuple[tuple[int, float], ...], ...]  # the most likely ids of every sampled one
     cached: int  # prompt tokens out of the prefix cache
     draft: Draft
@@ -136,12 +136,12 @@ class Cell:
             found.append("a prompt hit the prefix cache")
 
     def add_logprobs(self, answer: RequestResult, expected: FloatArray) -> None:
-        """Count in the log-probabilities of an answer; ``expected`` is ``[tokens, vocabulary]``."""
+        """Include the log-probabilities of an answer; ``expected`` is ``[tokens, vocabulary]``."""
         for found, row in zip(answer.logprobs, expected, strict=True):
             tokens, values = zip(*found, strict=True)
             gap = np.abs(np.array(values) - row[list(tokens)]).max()
             self.logprob_gap = float(np.maximum(self.logprob_gap, gap))
 
     def summary(self) -> dict[str, Any]:
-        """Return the cell as JSON has it."""
+        """Return the cell in its JSON form."""
         return {**asdict(self), "passed": not self.problems}

@@ -80,7 +80,7 @@ class _Batch:
 
 
 class _Member:
-    """One request's place in a batch; all that ``DraftEngine`` needs of a served model."""
+    """One request's place in a batch; it stands for the served model of a ``DraftEngine``."""
 
     name = "the engine"
 

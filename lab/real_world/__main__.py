@@ -1,4 +1,4 @@
-"""Measure the cascade on real models and real text, from nothing, on two cores.
+"""Measure the cascade on real models and real text, on two cores.
 
 Dev sets and calibration pairs are made from the Debian Administrator's Handbook and its human
 translations; then heads are chosen and the curves are drawn. A step whose files exist is not

@@ -1,4 +1,4 @@
-"""Dev sets of handbook sentences: talks of synthetic voices, with pauses, noise and a hall."""
+"""Dev sets of handbook sentences: talks of synthetic voices with pauses, noise and echo."""
 
 import random
 import shutil
@@ -20,7 +20,7 @@ HALL = ("reverb", "40", "50", "70", "0")  # an effect of sox; the last value kee
 
 
 def write(folder: Path, sentences: Sequence[Sentence], seed: int) -> None:
-    """Write a dev set; ``audio-segments.yaml`` comes last and says that it is complete."""
+    """Write a dev set; ``audio-segments.yaml`` is written last and marks it as complete."""
     shutil.rmtree(folder, ignore_errors=True)
     for part in ("ref", "wav"):
         (folder / part).mkdir(parents=True)

@@ -1,7 +1,8 @@
 """Sentence pairs of the Debian Administrator's Handbook, and their division into sets.
 
 Paragraph i of a page translates paragraph i of the English page where both have as many, and so do
-sentences. One ends at a mark that no small letter follows. Sets share no page and no sentence.
+sentences. A sentence ends at a mark that no lower-case letter follows. Sets share no page and no
+sentence.
 """
 
 import html
@@ -41,7 +42,7 @@ class Sentence(NamedTuple):
         return ["".join(filter(str.isalnum, text)) for text in texts]
 
     def speakable(self) -> bool:
-        """Whether a talk may hold it."""
+        """Whether a talk may contain it."""
         return 8 <= len(self.source.split()) <= 24 and not _HARD_TO_SAY.search(self.source)
 
 
@@ -104,7 +105,7 @@ def _paragraphs(path: Path) -> list[str]:
 
 
 def _usable(source: str, target: str, spaced: bool) -> bool:
-    """Whether a pair is a plain sentence and a translation of its length in other words."""
+    """Whether a pair is a plain sentence with a different translation of similar length."""
     words = {*source.lower().split()}
     shortest, longest = (0.5, 2.0) if spaced else (0.15, 0.8)
     return (

@@ -1,4 +1,4 @@
-"""Word links of the calibration pairs by eflomal (GPL-3), in a process and a folder of its own."""
+"""Word links of the calibration pairs by eflomal (GPL-3), in a separate process and folder."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from lab.real_world.handbook import Sentence
 
 CHOOSE, JUDGE = 200, 120  # pairs to choose heads on, and pairs to judge them on
 _UNITS = {"zh": r"[0-9A-Za-z]+|\S", "ja": r"[0-9A-Za-z]+|[ァ-ヺー]+|[一-鿿々]+|\S"}
-"""What is linked as one where words are not separated; links are written for its characters."""
+"""A unit that is linked where words are not separated; links are written for its characters."""
 _AROUND = re.compile(r"^\W+(?=.)|(?<=.)\W+$")
 
 
@@ -31,7 +31,7 @@ def write(paths: Sequence[Path], code: str, pairs: Sequence[Sentence], tools: Pa
 
 
 def align(code: str, pairs: Sequence[Sentence], tools: Path) -> list[str]:
-    """Return the Pharaoh links that both directions have, counted as a pairs file counts."""
+    """Return the Pharaoh links of both directions, with the numbering of a pairs file."""
     if not (tools / "eflomal").is_dir():  # it is compiled
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tools]
         subprocess.run([*pip, "eflomal==2.0.0"], check=True)

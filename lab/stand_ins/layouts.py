@@ -20,7 +20,7 @@ from lab.stand_ins.speech_layout import write_json
 MEDIA: Mapping[str, str] = TABLE["media"]
 
 _SHALLOW = 12
-"""Layers up to which the queries of Gemma-4 stay as wide as they are drawn."""
+"""Number of layers whose queries in Gemma-4 keep their initial scale."""
 _CALM = 0.3
 """Factor on the queries of deeper ones, whose scores are not scaled down: with random weights each
 layer attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""

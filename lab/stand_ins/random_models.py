@@ -61,7 +61,7 @@ def drawn(make: Callable[[], Any], seed: int) -> Any:
 
 
 def decoder(config: Any, architecture: str, seed: int) -> Any:
-    """Return a random model, changed so that drafts wander and attention has peaks."""
+    """Return a random model, changed so that drafts vary and attention has peaks."""
     model = drawn(lambda: AutoModelForCausalLM.from_config(config, dtype=torch.float32), seed)
     if model.config.get_text_config().tie_word_embeddings:
         # Otherwise a token is most similar to itself and every draft repeats one.
@@ -80,7 +80,7 @@ def tiny(architecture: str) -> dict[str, Any]:
 
 
 def chat_template(name: str) -> str:
-    """Return one of ``chat_templates``, of which lines and indentation are no part."""
+    """Return one of ``chat_templates`` without its line breaks and indentation."""
     path = Path(__file__).parent / "chat_templates" / f"{name}.jinja"
     lines = path.read_text(encoding="utf-8").splitlines()
     text = "".join(line.strip() for line in lines if not line.startswith("{#"))

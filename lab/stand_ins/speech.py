@@ -35,7 +35,7 @@ CONFIGS: Mapping[str, Any] = {
 
 
 def publish(role: str, folder: Path) -> Path:
-    """Copy an embedded speech model, tokenizer and chat template in the published files."""
+    """Copy an embedded speech model, tokenizer and chat template in the published file layout."""
     shutil.copytree(find_path(EMBEDDED[role]), folder, dirs_exist_ok=True)
     tokenizer = folder / "tokenizer.json"
     layout = json.loads(tokenizer.read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def publish(role: str, folder: Path) -> Path:
 
 
 def write(role: str, folder: Path, seed: int = 0) -> Path:
-    """Write a random recognizer or forced aligner of the embedded one's size."""
+    """Write a random recognizer or forced aligner of the embedded model's size."""
     publish(role, folder)
     model = drawn_model(role, seed)
     weights = original_names(model.state_dict())

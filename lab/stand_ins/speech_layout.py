@@ -1,7 +1,7 @@
 """Names and files of ``Qwen/Qwen3-ASR-1.7B`` and ``Qwen/Qwen3-ForcedAligner-0.6B``.
 
 They keep their configuration under ``thinker_config`` and their weights under ``thinker``;
-Transformers uses names of its own. The micro models are written in the published names, so that
+Transformers uses other names. The micro models are written in the published names, so that
 one loading path serves both.
 """
 
@@ -50,7 +50,7 @@ def load_recognizer(model: torch.nn.Module, folder: Path) -> None:
 
 
 def transformers_config(published: Mapping[str, Any]) -> Qwen3ASRConfig:
-    """Return a published ``config.json`` as Transformers' class has it."""
+    """Return a published ``config.json`` in the form of Transformers' class."""
     thinker = published["thinker_config"]
     text = {key: x for key, x in thinker["text_config"].items() if key != "rope_scaling"}
     return Qwen3ASRConfig(

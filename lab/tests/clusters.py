@@ -34,7 +34,7 @@ def two_nodes():
     folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
     with pytest.MonkeyPatch.context() as patch, environment(ALONE):
         patch.setenv("RAY_TMPDIR", folder)
-        # Replicas come and go by what is told of talks: every ten seconds by default.
+        # Replicas start and stop by the reported number of talks: every ten seconds by default.
         patch.setenv("RAY_SERVE_HANDLE_AUTOSCALING_METRIC_PUSH_INTERVAL_S", "1")
         (Path(folder) / "ray").mkdir()
         try:
@@ -69,7 +69,7 @@ def _started(attempts=3):
 class Speaker(threading.Thread):
     """Says a talk once, half a second at a time; it stops when told to.
 
-    ``messages`` are what came back, each with when it came.
+    ``messages`` has the answers, each with its time of arrival.
     """
 
     def __init__(self, port, data, pause=0.1, **start):

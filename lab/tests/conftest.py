@@ -1,4 +1,4 @@
-"""Trainings change how this process computes; what comes after them must not notice."""
+"""Trainings change how this process computes; later tests must not be affected."""
 
 import pytest
 import torch

@@ -59,7 +59,7 @@ def test_every_prompt_sees_every_contender_equally_often_in_every_place(number):
 
 
 class Engine:
-    """Notes what it is asked."""
+    """Records its requests."""
 
     def __init__(self):
         self.asked = []
@@ -88,7 +88,7 @@ def test_a_race_pairs_contenders_on_the_same_prompt():
     assert cold == warm
     variants = {ids for ids, *_ in cold}
     assert len(variants) == 2
-    # Everybody's cold prompts are the same, but one engine never gets one of them twice.
+    # All contenders get the same cold prompts, but an engine never gets one of them twice.
     assert variants == {ids for ids, *_ in local.asked[1:]}
     theirs = [ids for ids, *_ in second.asked[2:]]
     assert set(Counter(theirs).values()) == {2}

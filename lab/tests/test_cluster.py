@@ -40,7 +40,7 @@ def cluster():
 WORDS = 30
 LONG = live.pcm(fakes.talk(WORDS))
 PAUSE_S = 1.0
-"""Between its half seconds: who is silent for 10 s gives way to another speaker."""
+"""Delay between half seconds; a speaker that is silent for 10 s is replaced."""
 
 
 @pytest.fixture(scope="class")
@@ -51,10 +51,10 @@ def _joined(cluster):
 
 @pytest.mark.usefixtures("_joined")
 class TestJoined:
-    """What needs no command of its own: joining takes seconds."""
+    """Checks that need no separate command, since joining takes seconds."""
 
     def test_speakers_on_replicas(self, cluster, tmp_path):
-        """Talks go where there is room; a lost replica costs a message, and nothing said."""
+        """Talks go to replicas with capacity; a lost replica costs a message but no text."""
         resolved = live.resolved(tmp_path)
         from alignatt_agent.serve.on_ray import deployed
         from alignatt_agent.serve.replicas import Scale
@@ -119,7 +119,7 @@ def _speak(port, cluster):
 
 
 def lines(path):
-    """Return a log without what is measured."""
+    """Return a log without its measured times."""
     measured = ("computation_time", "model_loading_time", "seconds")
     return test_curves_runs.lines(path, measured)
 
@@ -163,7 +163,7 @@ def _lock(tell):
 
 
 def test_a_run_outlives_a_node(cluster, tmp_path):
-    """Logs and scores are those of a local run, whoever was lost; finished talks stay."""
+    """Logs and scores equal those of a local run after a loss; finished talks stay."""
     call = Call(tmp_path)
     call.devset = fakes.write_devset(tmp_path / "four", (13, 8, 11, 9))
     targets = ("de", "zh")

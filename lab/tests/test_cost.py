@@ -1,4 +1,4 @@
-"""Costs of a chunk, computed from what a run asked of the models and from their sizes."""
+"""Costs of a chunk, computed from a run's requests to the models and from their sizes."""
 
 import pytest
 

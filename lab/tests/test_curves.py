@@ -1,4 +1,4 @@
-"""Curves without models: results on disk, fronts, resamples, and what a sweep consists of."""
+"""Curves without models: results on disk, fronts, resamples, and the points of a sweep."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Runs of a sweep on fake engines: they are the product's, and they resume."""
+"""Runs of a sweep on fake engines equal those of the product, and they resume."""
 
 import itertools
 import json
@@ -50,7 +50,7 @@ class Drafts(fakes.FakeTranslation):
 
 
 def engines(drafts=None):
-    """Return what starts the fake engines."""
+    """Return the function that starts the fake engines."""
     found = fakes.FakeEngines(translation=drafts or Drafts())
     return lambda models, heads, recognizer: found
 

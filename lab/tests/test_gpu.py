@@ -1,4 +1,4 @@
-"""The scripts for a GPU: parts are kept, limited and left alone; bundles come apart whole."""
+"""The scripts for a GPU: parts are kept, limited and skipped; bundles unpack completely."""
 
 import json
 import os
@@ -99,7 +99,7 @@ mkdir -p "$2/alignatt_agent" "$2/vllm/vllm_flash_attn" "$2/other"
 head -c 100000 /dev/urandom > "$2/vllm/_C_stable_libtorch.abi3.so"
 touch "$2/vllm/_moe_C.abi3.so" "$2/vllm/vllm_flash_attn/_fa2_C.abi3.so" "$2/other/module.so"
 """
-"""Installs what a bundle may hold and what it leaves out."""
+"""Writes files that a bundle may contain, and files that it leaves out."""
 
 
 def test_a_bundle_comes_apart_whole(tmp_path):
@@ -143,7 +143,7 @@ class Served:
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What played engines of a large model are asked: texts to align, and drafts."""
+    """Requests to played engines of a large model: texts to align, and drafts."""
     texts, drafts = [], []
     model = SimpleNamespace(processor=None, tokenizer=None, name="")
     prompts = SimpleNamespace(ids=lambda language, context: (1, 2))

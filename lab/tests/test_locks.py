@@ -39,7 +39,7 @@ def test_the_cuda_lock_resolves_from_nothing(tmp_path):
     lock = (REQUIREMENTS / "cuda.txt").read_text(encoding="utf-8").splitlines()
     result = resolve(lock, tmp_path, "--universal", "--python-version", PYTHONS[0])
     assert result.returncode == 0, result.stderr
-    # Every Python that is supported gets the locked versions, and nothing else beside them.
+    # Every supported Python gets the locked versions and no other packages.
     found = {line.partition(" ")[0] for line in result.stdout.splitlines()}
     assert found == {line.partition(" ")[0] for line in lock if not line.startswith("#")}
 

@@ -1,4 +1,4 @@
-"""What ``make measure`` says of models whose errors are known."""
+"""Output of ``make measure`` for models whose errors are known."""
 
 from types import SimpleNamespace
 
@@ -62,7 +62,7 @@ def test_errors_are_found_where_they_are(known):
     assert figures["wer_with_context"] == 0.0
     assert figures["aligner_mae_ms"] == pytest.approx(10.0, abs=0.1)
     assert figures["false_periods_per_cut"] == 1.0
-    # What is not over is wrong and ends with the audio; what has been over for a while is right.
+    # An unfinished word is wrong and ends with the audio; a word that ended earlier is right.
     assert figures["tail_error_0_ms"] > 0.4
     assert figures["tail_error_250_ms"] < 0.1
     assert list(BINS_S) == [0, 250]

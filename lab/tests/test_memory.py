@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 def memory_after(requests: int, model, engine) -> float:
     """Resident memory of the translation engine in MiB after so many drafts."""
-    # A span of 1,000 tokens: what is left behind 80 times shows.
+    # A span of 1,000 tokens: a leak of 80 times this size is visible.
     prompt = make_prompt(1, 1100, 20, 1000)
     for number in range(requests):
         gate = POLICY.gate(500) if number % 3 == 0 else None

@@ -1,4 +1,4 @@
-"""The parity matrix passes where rows are right, and says so where they are not."""
+"""The parity matrix passes if rows are right, and reports the fault if they are not."""
 
 import json
 import re
@@ -73,7 +73,7 @@ NOISY = FakeReferences(exact=shifted(ROWS, 2e-3))  # bfloat16 in Transformers it
 
 
 def first_logprob(value, rows=ROWS):
-    """An answer whose first log-probability is another."""
+    """An answer whose first log-probability differs."""
     return answer(rows, logprobs=(((0, value),), *RIGHT.logprobs[1:]))
 
 

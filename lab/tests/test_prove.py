@@ -1,4 +1,4 @@
-"""The doctor on real engines: what is well, and modes proved, used, refused for a wrong row."""
+"""The doctor on real engines: good reports, and modes proved, used, or refused for a wrong row."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The embedded models, one by one, are good enough to show what the policy does."""
+"""The embedded models, one by one, are good enough to show the effect of the policy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `make real` is made of, without network, handbook, voices and eflomal."""
+"""The parts of `make real`, without network, handbook, voices and eflomal."""
 
 import hashlib
 import zipfile

@@ -21,7 +21,7 @@ from tests.speech.recognizer_errors import ErrorModel, stream
 
 
 def recorded(name: str):
-    """Return a recording of real models, in JSON; skip the test where it is not at hand."""
+    """Return a recording of real models, in JSON; skip the test if it is missing."""
     file = Path(os.environ.get("ALIGNATT_FIXTURES", "none"), name)
     if not file.is_file():
         pytest.skip(f"not run: ALIGNATT_FIXTURES names no folder with {name}")
@@ -29,7 +29,7 @@ def recorded(name: str):
 
 
 class RecordedModels:
-    """What the models made of a talk at every tick, as far as the tail still has its audio."""
+    """Output of the models for a talk at every tick, for the audio that is still in the tail."""
 
     def __init__(self, ticks):
         self.ticks, self.heard = ticks, []

@@ -1,4 +1,4 @@
-"""What a rehearsal takes for a failure, on fake engines; two that pass, on real ones."""
+"""Failures that a rehearsal reports, on fake engines; two that pass, on real ones."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_every_real_configuration_has_a_stand_in_of_its_shape(monkeypatch):
 
 
 def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
-    """One that hears and translates is written once, apart from one that only translates."""
+    """A model of both roles is written once, apart from one that only translates."""
     monkeypatch.setattr(rehearsal, "_write", lambda role, config, path: path.mkdir(parents=True))
     found = {}
     for name in ("default-low", "whisper-low", "gemma4-audio-low"):
@@ -77,7 +77,7 @@ def test_what_cannot_be_rehearsed_is_refused():
 
 def test_two_configurations_run_on_published_shapes_and_rows_are_exact(tmp_path, runtime):
     runtime.close()  # for the memory of its engines
-    # The second one hears with Whisper: only its engine and the translation's start anew.
+    # The second one uses Whisper: only its engine and the translation's start anew.
     other = load_config("hy-mt-1.8b-low", {"speech.recognizer": "whisper"})
     models = other.models.model_copy(update={"asr": load_config("whisper-low").models.asr})
     path = tmp_path / "hy-mt-whisper.yaml"

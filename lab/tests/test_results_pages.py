@@ -1,4 +1,4 @@
-"""Pages of results: what is committed is what the command writes from the JSON."""
+"""Pages of results: the committed pages are those that the command writes from the JSON."""
 
 import json
 

@@ -34,12 +34,12 @@ def silent(port):
 
 
 def listening(port):
-    """Return the connection of a WebSocket of somebody with the token."""
+    """Return a WebSocket connection of a client with the token."""
     return connect(f"ws://127.0.0.1:{port}/ws?token={TOKEN}", proxy=None).socket
 
 
 def attack(port, count, open_one, opened):
-    """Hold connections and say nothing; what the server closes is opened again."""
+    """Hold silent connections; those that the server closes are opened again."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
     held, poll = {}, select.poll()
     while True:

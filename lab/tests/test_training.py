@@ -1,4 +1,4 @@
-"""Trainings go on where they were stopped, and end in the same weights."""
+"""Trainings resume where they were stopped, and end with the same weights."""
 
 import random
 import re

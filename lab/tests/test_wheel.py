@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and what runs without a checkout; the site of the documentation."""
+"""The wheel: its contents, and commands without a checkout; the documentation site."""
 
 import os
 import re

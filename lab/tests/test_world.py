@@ -70,7 +70,7 @@ def test_it_is_a_thing_of_the_sentence_before():
 
 
 def test_the_language_is_the_one_that_the_models_were_trained_on(pairs):
-    """Every word, wording and alignment: one that differs asks for other weights."""
+    """Every word, wording and alignment: a different one needs other weights."""
     linked, rng = islice(sentences(1, linked=True), 1000), random.Random(0)
     digest = 0
     for pair in chain(pairs, linked):

@@ -1,4 +1,4 @@
-"""One cache of engines: the agent asks it every time."""
+"""One cache of engines, which the agent uses for every call."""
 
 import pytest
 from simulstream.config import yaml_config
@@ -7,21 +7,9 @@ from alignatt_agent.types import EngineError
 from tests.fakes.agent import FakeAgent, FakeRuntime, talk, write_config
 
 
-class Noting(FakeRuntime):
-    """Notes which recognizers are started, and whether they are warmed up."""
-
-    def __init__(self):
-        super().__init__()
-        self.started = []
-
-    def _start(self, key, warm):
-        self.started.append((key[-1], warm))
-        return super()._start(key, warm)
-
-
 @pytest.fixture
 def runtime(monkeypatch):
-    monkeypatch.setattr(FakeAgent, "runtime", Noting())
+    monkeypatch.setattr(FakeAgent, "runtime", FakeRuntime())
     return FakeAgent.runtime
 
 

@@ -1,4 +1,4 @@
-"""Names and terms of a talk: where they come from, and that each stream is given its own."""
+"""Names and terms of a talk: their sources, and the list that each stream gets."""
 
 import logging
 from argparse import Namespace
@@ -25,7 +25,7 @@ from tests.fakes import agent as fakes
 
 @pytest.fixture(autouse=True)
 def heard():
-    """The contexts that the recognizer was given, one after the other."""
+    """The contexts that the recognizer got, in order."""
     fakes.FakeRecognizer.contexts.clear()
     yield lambda: [text for text, _ in groupby(fakes.FakeRecognizer.contexts)]
     for found in list(METRICS_LOGGER.filters):

@@ -1,4 +1,4 @@
-"""The whole chunk step over fake engines: audio in, the translation of each word out once."""
+"""The whole chunk step over fake engines: each word of the audio is translated once."""
 
 import itertools
 import threading

@@ -64,7 +64,7 @@ def write_talk(path: Path, samples: np.ndarray, rate: int = SAMPLE_RATE, channel
 def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
     """Return the blocks of a piece of audio: number, start and end in seconds.
 
-    A gap within a block is no border: a browser on a busy machine puts silence in.
+    A gap within a block is not a border: a browser on a busy machine inserts silence.
     """
     numbers = np.round((audio - 0.1) * 1000).astype(int) - 1
     blocks: list[tuple[int, float, float]] = []
@@ -146,11 +146,18 @@ class FakeEngines:
 
 
 class FakeRuntime(Runtime):
-    """The real one on engines without models, which can be given; counts how often they start."""
+    """The real runtime on engines without models; ``engines`` may be given.
+
+    ``started`` has the recognizer of each start, and whether the engines were warmed up.
+    """
 
     def __init__(self, engines=None):
         super().__init__()
-        self.engines, self.starts, self.dead = engines, 0, False
+        self.engines, self.started, self.dead = engines, [], False
+
+    @property
+    def starts(self):
+        return len(self.started)
 
     def check(self, resolved, longest_s=None):
         pass
@@ -159,7 +166,8 @@ class FakeRuntime(Runtime):
         return not self.dead
 
     def _start(self, key, warm):
-        self.starts, self.dead = self.starts + 1, False
+        self.started.append((key[-1], warm))
+        self.dead = False
         return self.engines or FakeEngines()
 
 

@@ -1,4 +1,4 @@
-"""A worker without a model: the real book-keeping, gate and early stop over random numbers."""
+"""A worker without a model: the real bookkeeping, gate and early stop over random numbers."""
 
 import random
 from types import SimpleNamespace

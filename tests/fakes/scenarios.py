@@ -7,7 +7,7 @@ import yaml
 
 
 class Scenario:
-    """Plays the lines of a scenario: ``reset``, or a call and behind an arrow what it returns."""
+    """Plays the lines of a scenario: ``reset``, or a call, an arrow and its result."""
 
     def play(self, script):
         for line in script:

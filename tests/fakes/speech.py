@@ -1,4 +1,4 @@
-"""Audio that tells its own time, and speech models that tests can compute by hand."""
+"""Audio that encodes its own time, and speech models that tests can compute by hand."""
 
 import random
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class Script:
 
 
 class SpeechModel:
-    """Gives its answers one after the other, the last again and again; remembers its prompts."""
+    """Gives its answers in order, then repeats the last one; records its prompts."""
 
     name = "asr model fake"
     bin_ms = 80.0

@@ -1,4 +1,6 @@
-"""Streams over fake engines: a scripted recognizer, translators word by word or into noise."""
+"""Streams over fake engines: a scripted recognizer, and translators word by word or with random
+output.
+"""
 
 import random
 
@@ -14,7 +16,7 @@ from tests.fakes.engine import random_engine
 from tests.fakes.models import READOUT, PieceTokenizer, Prompts
 from tests.fakes.speech import Script, Settings, clock_audio
 
-# Words have a number, which the translation has too; with a period, a bare one ends no sentence.
+# A word and its translation share a number; a bare number with a period ends no sentence.
 TALK = "w0e w1e w2e. w3e w4e w5e w6e w7e w8e w9e w10e. w11e w12e"
 SCRIPT = [Word(text, 0.3 + 0.5 * i, 0.3 + 0.5 * i + 0.4) for i, text in enumerate(TALK.split())]
 TRANSLATION = [f" {translated(word.text, chinese=False)}" for word in SCRIPT]

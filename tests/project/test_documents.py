@@ -1,4 +1,4 @@
-"""What the documents tell people to type exists."""
+"""The commands and files in the documents exist."""
 
 import os
 import re
@@ -24,7 +24,7 @@ ELSEWHERE = (
     *("sha256sum", "simulstream_server", "simulstream_wavs_client"),
     *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
 )
-"""First words of lines that are not ours."""
+"""First words of other programs' lines."""
 
 
 def _commands() -> list[tuple[str, str]]:
@@ -142,7 +142,7 @@ def _ours(line):
 
 
 def _runs_alone(line):
-    """Whether a line is ours and reads nothing that an earlier command wrote."""
+    """Whether a line is ours and needs no output of an earlier command."""
     name, words = _ours(line)
     earlier = name in ("compare", "asr", "submission") or "--score-only" in words
     return name in COMMANDS and not earlier

@@ -80,7 +80,7 @@ def strings_of(code: str) -> Iterator[tuple[int, str]]:
 
 
 def keys(kind: Any) -> Iterator[tuple[str, ...]]:
-    """The keys below an annotation, with the way to them; ``*`` is any key."""
+    """The keys below an annotation, with their paths; ``*`` is any key."""
     fields: dict[str, Any] = {}
     if get_origin(kind) is dict:
         fields = {"*": get_args(kind)[1]}
@@ -117,7 +117,7 @@ def wrong_keys(text: str) -> list[str]:
 
 
 def wrong_options(text: str) -> list[str]:
-    """Options that a text names and that neither we nor a program that we call has."""
+    """Options in a text that exist neither here nor in a program that we call."""
     known = set().union(*OPTIONS.values(), *(line.split() for line in FOREIGN.values()))
     return [option for option in OPTION.findall(text) if option not in known]
 

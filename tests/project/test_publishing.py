@@ -1,4 +1,4 @@
-"""What is published: the site's sources, the files of a release, the workflows that make them."""
+"""Publishing: the site's sources, the files of a release, and the workflows."""
 
 import re
 import shutil

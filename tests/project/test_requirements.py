@@ -1,4 +1,4 @@
-"""The locked environments hold what the project asks for; the installer says what it lacks."""
+"""The locked environments contain the requirements; the installer reports what is missing."""
 
 import os
 import re

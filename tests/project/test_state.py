@@ -1,4 +1,4 @@
-"""What a process shares is in a ``Runtime``; modules and classes hold constants."""
+"""Shared state of a process is in a ``Runtime``; modules and classes hold constants."""
 
 import ast
 
@@ -16,7 +16,7 @@ MUTABLE = {
 
 
 def mutable(value):
-    """Whether a value is made to be changed: a lock, a runtime, an empty collection."""
+    """Whether a value is mutable: a lock, a runtime, an empty collection."""
     if isinstance(value, ast.Call):
         return ast.unparse(value.func).rpartition(".")[2] in MUTABLE and not value.args
     return value is not None and ast.unparse(value) in ("{}", "[]")

@@ -1,4 +1,4 @@
-"""An error model of a recognizer, and what its errors do to commits.
+"""An error model of a recognizer, and the effect of its errors on commits.
 
 Every word of a talk holds its number, so that lost and doubled words can be counted. The errors are
 those of recordings of Qwen3-ASR and its aligner: a period on cut audio, the last word guessed and
@@ -23,13 +23,13 @@ from tests.fakes.speech import QUIET, clock_audio, heard_span
 
 CHUNKS_MS = (100, 250, 500, 850, 1500)
 REST_S = 0.08
-"""A shorter rest of a word at the head of the audio is not heard."""
+"""A shorter rest of a word at the beginning of the audio is not recognized."""
 SURE_S = 0.12
-"""This long after its end a word is no guess any more."""
+"""This long after its end, a word is no longer guessed."""
 
 
 def make_talk(rng: random.Random, sentences: int) -> list[Word]:
-    """Return words with true times, and pauses about as in recorded talks."""
+    """Return words with true times, and pauses similar to those of recorded talks."""
     talk, time = [], 0.3
     for _ in range(sentences):
         length = rng.randint(3, 16)
@@ -100,7 +100,7 @@ class ErrorModel:
         items = []
         for said, word in zip(text.split(), self.heard, strict=True):
             shift = (2 * self._chance("jitter", word) - 1) * self.jitter_s
-            # What is cut off seems to be over at the end of the audio, or a bin before it.
+            # A word that is cut off seems to end with the audio, or a bin earlier.
             over = min(word.end + shift, end - 0.04 if word.end > end else end)
             start = min(word.start + shift, over)
             items.append(AlignedItem(said.strip("."), start - begin, over - begin))
@@ -109,7 +109,7 @@ class ErrorModel:
 
 @dataclass
 class Outcome:
-    """What a rule makes of a talk: counts of words and sentences, seconds of delay."""
+    """Result of a rule on a talk: counts of words and sentences, seconds of delay."""
 
     words: int
     sentences: int
@@ -123,7 +123,7 @@ class Outcome:
 
 
 def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) -> Outcome:
-    """Let a live tail hear a talk in chunks."""
+    """Feed a talk to a live tail in chunks."""
     talk = errors.talk
     config = SpeechConfig(**settings)
     tail = LiveTail(errors, errors if aligned else None, "en", config)
@@ -171,6 +171,6 @@ def _number(word: Word) -> int:
 
 
 def simulate(seed: int, sentences: int, chunk_ms: int, rates=None, **settings) -> Outcome:
-    """Return what happens to a talk; ``rates`` are those of errors."""
+    """Return the outcome of a talk; ``rates`` are error rates."""
     talk = make_talk(random.Random(seed), sentences)
     return stream(ErrorModel(talk, seed, **(rates or {})), chunk_ms, **settings)

@@ -1,4 +1,4 @@
-"""When a sentence is closed for good: the paper's rule, and one that survives real transcripts."""
+"""When a sentence is finally closed: the paper's rule, and one for real transcripts."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def heard(text: str, ends: Sequence[float], at: float, since: float = 0.0) -> Hy
 @pytest.mark.parametrize(
     ("text", "ends", "at", "hold_back_s", "agreed", "ended"),
     [
-        # A sentence end needs two words behind it, or time.
+        # A sentence end needs two following words, or time.
         ("it works. then", (1, 1.5, 1.9), 2, 0, 2, 0),
         ("it works. then we", (1, 1.5, 1.9, 2), 2, 0, 2, 2),
         ("it works.", (1, 2.05), 2, 0, 2, 0),  # the last word goes on

@@ -1,4 +1,4 @@
-"""Word times from when words were first heard."""
+"""Word times from the hypotheses in which words first appear."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from tests.speech.recognizer_errors import CHUNKS_MS, simulate
 
 
 def hear(*hypotheses):
-    """Hear one hypothesis a second; returns the last one."""
+    """Process one hypothesis per second; return the last one."""
     tail = Hypothesis()
     for now, text in enumerate(hypotheses, 1):
         texts = text.split()
@@ -27,17 +27,17 @@ L, G = LETTER_S, GUESSED_S
 @pytest.mark.parametrize(
     ("hypotheses", "times", "ends"),
     [
-        # What stands before a whole word was over earlier; the last word may go on.
+        # Words before a complete word ended earlier; the last word may continue.
         (["ab cd efgh"], [0, 0.25, 0.5, 1], [1 - 2 * L, 1, 1 + G]),
-        # Words that stay keep their times, also with another mark or letter case.
+        # Unchanged words keep their times, even with another mark or letter case.
         (["ab cd.", "Ab cd, ef gh"], [0, 0.5, 1, 1.5, 2], [1, 1 + G, 2, 2 + G]),
-        # The last word is over some time after it was first heard.
+        # The last word ends some time after it was first heard.
         (["ab cd", "ab cd", "ab cd"], [0, 0.5, 1], [1, 1 + G]),
-        # A guess is revised: other words were heard from there on.
+        # A guess is revised: different words follow from there on.
         (["ab cd", "ab ce fg"], [0, 0.5, 1.25, 2], [1, 2, 2 + G]),
-        # Behind a revision all words are new, but may have been over for long.
+        # After a revision all words are new, but may have ended long ago.
         (["ab cd ef", "xb cd ef gh"], [0, 1 / 3, 2 / 3, 1, 2], [2 - 4 * L, 2 - 2 * L, 2, 2 + G]),
-        # A word that is heard before the others later takes half of the first one's time.
+        # A word that later appears before the others takes half of the time of the first one.
         (["ab cd", "xy ab cd"], [0, 0.25, 0.5, 1], [2 - 2 * L, 2, 2 + G]),
         # The first word.
         (["ab"], [0, 1], [1 + G]),

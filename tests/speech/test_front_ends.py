@@ -1,4 +1,4 @@
-"""Recognizers other than Qwen3-ASR: what they are asked; served: lab/tests/test_published.py."""
+"""Requests to recognizers other than Qwen3-ASR; lab/tests/test_published.py serves them."""
 
 import copy
 import math
@@ -56,7 +56,7 @@ def test_whispers_language_is_forced(whisper):
 
 
 def test_whispers_of_other_vocabularies(whisper, monkeypatch):
-    """Filipino is Tagalog to Whisper; what was trained on English alone never saw a language."""
+    """Filipino is Tagalog to Whisper; an English-only checkpoint has no language tokens."""
     named = copy.deepcopy(whisper)
     named.add_special_tokens({"extra_special_tokens": ["<|tl|>"]}, False)
     assert "<|tl|><|transcribe|>" in named.decode(WhisperPrompt(named, "").ids("Filipino"))
@@ -142,20 +142,18 @@ def test_what_is_not_believed_or_said_once_or_not_spoken(whisper, said, ended, h
     assert recognizer.transcribe(SECOND, "en").text == heard
 
 
-def test_checkpoints_that_cannot_ask(checkpoints, tmp_path):
+def test_checkpoints_that_cannot_ask(checkpoints):
     path = str(checkpoints / "gemma4")
     with pytest.raises(ChatTemplateError, match=r"no <\|startoftranscript\|>; expected a multil"):
         front_end_prompt("whisper", path, 448).ids("English")
     with pytest.raises(ChatTemplateError, match="its tokenizer has no token for audio"):
         front_end_prompt("gemma4-audio", path, 4096)
-    broken = write("gemma4", tmp_path / "gemma-4")
-    (broken / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
-    with pytest.raises(ChatTemplateError, match="chat template refuses the user turn: .*concat"):
-        front_end_prompt("gemma4-audio", str(broken), 4096)
 
 
 def test_one_checkpoint_one_engine(monkeypatch, checkpoints):
-    """Where the translation model hears, no third engine is started, and one left over ends."""
+    """If the translation model also recognizes, there is no third engine; a superfluous one
+    ends.
+    """
     ended = []
 
     class Served:
@@ -192,7 +190,5 @@ def test_what_gemma_is_asked(tmp_path):
     assert text.endswith("<|audio|><turn|>\n<|turn>model\n")
     assert prompt.room(prompt.ids("German")) < 4096 - 750
     prompt.check_context("vLLM", 4096, 30, "en")
-    with pytest.raises(ContextError, match="too many with 30 s of audio"):
+    with pytest.raises(ContextError, match="with 30 s of audio"):
         prompt.check_context("attention " * 1500, 4096, 30, "en")
-    with pytest.raises(ContextError, match="reads as a control token"):
-        prompt.ids("German", "a<|audio|>")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Transcripts, Word
+from alignatt_agent.types import SAMPLE_RATE, EngineError, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes import scenarios
 from tests.fakes.speech import Settings, clock_audio, heard_span
@@ -22,7 +22,7 @@ from tests.fakes.speech import Settings, clock_audio, heard_span
 
 @dataclass
 class Said:
-    """A recognizer and aligner of one prepared hypothesis after the other."""
+    """A recognizer and aligner that return prepared hypotheses in order."""
 
     hypotheses: list[str] = field(default_factory=list)
     spans: list[tuple[float, float]] = field(default_factory=list)
@@ -247,10 +247,10 @@ def test_the_recognizer_is_told_what_it_heard_last():
     so, both = "So.@0-0.4", "So.@0-0.4 went@0.6-0.9"
     heard = so, both, "我@0.6-0.9 们@1-1.4", "()", "()", "?", "went@0.6-0.9"
     s = Scenario()
-    made = [s.hear(1.0, hypothesis).transcripts for hypothesis in heard]
-    # A committed sentence is no longer heard; after silence or doubt there is less to expect.
+    made = [(t.requests, t.steps) for h in heard for t in s.hear(1.0, h).transcripts]
+    # A committed sentence is not transcribed again; after silence or doubt less is expected.
     assert s.said.expected == ["", "So.", "went", "我们", "我们", "", ""]
-    assert made == [Transcripts(1, 1, 2)] * 5 + [Transcripts(1, 1, 0), Transcripts(1, 1, 2)]
+    assert made == [(1, 2)] * 5 + [(1, 0), (1, 2)]
     deaf = Scenario(verify=False)
     for hypothesis in (so, both):
         deaf.hear(1.0, hypothesis)
@@ -258,7 +258,9 @@ def test_the_recognizer_is_told_what_it_heard_last():
 
 
 def test_a_sound_on_which_the_recognizer_loops_costs_little(caplog):
-    """The first transcript that does not end changes nothing, the second cuts behind its words."""
+    """The first transcript that does not end changes nothing, the second one cuts the tail after
+    its words.
+    """
     script = """
         1 | So.@0-0.5 yes@0.6-0.9 -> | So. yes ^
         1 | ? -> | So. yes ^

@@ -1,4 +1,6 @@
-"""Properties of the live tail over random hypotheses and talks; scripts that come out whole."""
+"""Properties of the live tail over random hypotheses and talks; scripts that are recognized
+completely.
+"""
 
 import math
 import random
@@ -56,7 +58,7 @@ class Chaos:
     commit=st.sampled_from(["agreed", "ended"]),
 )
 def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, commit):
-    """Commits lie in what two hypotheses share, times are absolute and ordered, cost is bounded."""
+    """Two hypotheses share all committed words; times are ordered, and cost is bounded."""
     rng = random.Random(seed)
     chaos = Chaos(rng)
     config = Settings(
@@ -81,7 +83,7 @@ def test_random_hypotheses(seed, chunks, hold_back_ms, stable_only, max_tail_s, 
         open_words = update.settled
         committed = [w.text for w in words[: len(closed) + open_words][opened:]]
         if committed != before[: len(committed)] and max_tail_s == 30.0:
-            # Two hypotheses begin with what was committed, or its end stood.
+            # Two hypotheses begin with the committed words, or the end persisted.
             assert commit == "ended"
             assert now - closed[-1].end >= STANDS_S - 1e-5
         chaos.texts = chaos.texts[len(committed) :] if committed else chaos.texts

@@ -1,4 +1,4 @@
-"""Loops of models, against what speakers repeat."""
+"""Loops of models, as opposed to repetitions of speakers."""
 
 import pytest
 

@@ -60,13 +60,14 @@ def test_the_prompt_is_what_the_checkpoints_template_gives(processor, context):
 
 
 def test_the_published_template_has_a_system_turn_even_when_it_is_empty(processor):
-    model = SpeechModel(processor, " Hello there. ")
+    model = SpeechModel(processor, " 我们 go on. ")
     recognizer = recognize(model)
     for context in ("", "AlignAtt, vLLM"):
-        found = recognizer.transcribe(np.tile(SECOND, 4), "en", context)
-        assert found.text == "Hello there."
+        found = recognizer.transcribe(np.tile(SECOND, 4), "en", context, "我们 go")
+        assert found == Transcript("我们 go on.", 3, 2)
         prompt, samples, limit = model.asked[-1]
         assert (prompt, samples) == (ASKED.format(context), 64_000)
+        assert model.expected == "我们 go"
         assert 24 < limit < 100
 
 
@@ -110,7 +111,7 @@ USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
             "refuses the turns system, user: not supported; leave",
         ),
         ("''", "leaves out the system turn 'Align Att'; leave speech.context empty"),
-        ("messages[0]['content'] | replace(' ', '')", "changes the white space of the system turn"),
+        ("messages[0]['content'] | replace(' ', '')", "changes or leaves out the system turn"),
     ],
 )
 def test_a_template_without_a_place_for_the_context(published, tmp_path, system, message):
@@ -153,13 +154,6 @@ def test_the_bound_of_a_transcript_fits_the_script(code, per_letter):
             return [0] * round(per_letter * len(text))
 
     assert 25 * per_letter < longest_answer(30, Tokenizer(), code) / 30 < 50 * per_letter + 4
-
-
-def test_what_is_expected_reaches_the_model_as_tokens(processor):
-    model = SpeechModel(processor, "我们 go on.")
-    heard = recognize(model).transcribe(SECOND, "en", expected="我们 go")
-    assert heard == Transcript("我们 go on.", 3, 2)
-    assert model.expected == "我们 go"
 
 
 def test_languages_that_cannot_be_heard_are_named(processor):

@@ -1,4 +1,4 @@
-"""Sound and silence: damaged samples, levels, quiet places, and what can be heard at all."""
+"""Sound and silence: damaged samples, levels, quiet places, and audible parts."""
 
 import itertools
 import logging
@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alignatt_agent.speech.live_tail import SILENCE_KEPT_S, LiveTail
-from alignatt_agent.speech.waveform import Intake, audible, in_range, loudness, quietest
+from alignatt_agent.speech.waveform import Intake, audible, in_range, quietest
 from alignatt_agent.types import SAMPLE_RATE, Transcript
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.speech import Settings
@@ -44,14 +44,6 @@ def test_peaks_above_one_are_scaled_and_clicks_clipped():
     assert in_range(np.zeros(0, np.float32)).size == 0
 
 
-def test_loudness():
-    assert loudness(np.zeros(0, np.float32)) == 0.0
-    burst = np.zeros(16000, np.float32)
-    burst[3200:3520] = 0.5
-    assert loudness(burst) == pytest.approx(0.5)
-    assert loudness(np.full(500, 0.1, np.float32)) == pytest.approx(0.1)
-
-
 def test_the_quietest_place():
     rng = np.random.default_rng(0)
     audio = rng.normal(0, 0.2, 32_000).astype(np.float32)
@@ -65,12 +57,12 @@ def test_the_quietest_place():
 
 def test_what_is_audible():
     sound = np.concatenate([np.full(16_000, 0.1), np.zeros(16_000)]).astype(np.float32)
-    # Word times err, which is why the third is; the last is timed past the end.
+    # Word times err, so the third span is audible; the last one is timed past the end.
     spans = [(0.2, 0.513), (0.2, 1.8), (1.05, 1.3), (1.2, 1.5), (2.5, 2.6)]
     parts = [(0.2, 0.513), (0.2, 0.98), (0.98, 0.98), None, None]
     assert audible(sound, spans) == parts
     assert audible(sound[::-1], [(0.5, 1.4), (0.5, 0.95)]) == [(1.02, 1.4), (1.02, 1.02)]
-    assert audible(sound[:16_000], [(1.5, 1.6)]) == [(1.5, 1.6)]  # who speaks at the end goes on
+    assert audible(sound[:16_000], [(1.5, 1.6)]) == [(1.5, 1.6)]  # a word at the end continues
     assert audible(sound[:0], [(0.0, 0.1)]) == [None]
     twice = np.concatenate([sound[8_000:], sound])  # half a second, one of silence, one of sound
     assert audible(twice, [(0.3, 2.3)]) == [(1.52, 2.3)]

@@ -1,5 +1,7 @@
 """Whisper on CTranslate2: a random checkpoint of the published files, converted by its own tool."""
 
+from types import SimpleNamespace
+
 import ctranslate2
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ def checkpoint(tmp_path_factory):
 
 
 class Scripted:
-    """A model that answers in turn: a text, and the probability that it is no speech."""
+    """A model with prepared answers: a text, and the probability that it is not speech."""
 
     n_mels = 80
 
@@ -40,20 +42,16 @@ class Scripted:
     def generate(self, encoded, prompts, max_length, **options):
         text, no_speech = self.answers.pop(0)
         ids = self.tokenizer.encode(text, add_special_tokens=False)
-        result = type("Result", (), {})()
-        result.sequences_ids = [ids[: max_length - len(prompts[0])]]
-        result.no_speech_prob = no_speech
-        return [result]
+        ids = ids[: max_length - len(prompts[0])]
+        return [SimpleNamespace(sequences_ids=[ids], no_speech_prob=no_speech)]
 
     def align(self, encoded, sequence, texts, frames):
         """Every token takes 0.2 s, and the transcript ends with the last one."""
-        found = type("Found", (), {})()
-        found.alignments = [(k, 10 * k) for k in range(len(texts[0]) + 1)]
-        return [found]
+        return [SimpleNamespace(alignments=[(k, 10 * k) for k in range(len(texts[0]) + 1)])]
 
 
 def opened(checkpoint, *answers):
-    """A recognizer and its aligner; with answers their model is a scripted one."""
+    """Return a recognizer, its aligner and their model, which is scripted if there are answers."""
     whisper = CpuWhisper(str(checkpoint), intra_threads=1)
     if answers:
         whisper._model = Scripted(whisper.tokenizer, *answers)

@@ -1,4 +1,4 @@
-"""Closed sentences in front of the open one: as the template writes turns, cut by sentences."""
+"""Closed sentences before the open one: in the template's turns, cut at sentences."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_turns_of_the_chat_are_those_of_the_template(family):
     assert tokenizer.decode(list(span)) == " ".join(OPEN)
     alone = builder.build(OPEN)
     assert prompt.token_word == alone.token_word
-    # What follows the source, and so the gate and a draft that is expected, is as without.
+    # The text after the source, and thus gate and expected draft, is as without a history.
     assert prompt.token_ids[prompt.source_end :] == alone.token_ids[alone.source_end :]
     begin = alone.source_start
     assert prompt.token_ids[:begin] == alone.token_ids[:begin]
@@ -61,7 +61,7 @@ def test_no_history_is_the_prompt_of_before(byte_level):
 
 
 def test_a_closed_prompt_goes_on(byte_level):
-    """The next prompt begins with all of the last one and its translation: nothing is computed."""
+    """The next prompt begins with the last one and its translation, which are cached."""
     builder = PromptBuilder(byte_level, "English", "German")
     history = History(builder, 2, 512)
     for source, translation in TALK:

@@ -1,9 +1,9 @@
-"""What a chat model writes behind a line break is no translation."""
+"""Text of a chat model after a line break is not part of the translation."""
 
 import numpy as np
 import pytest
 
-from alignatt_agent.translation.one_line import first_line
+from alignatt_agent.translation.drafter import first_line
 from alignatt_agent.types import AttentionRows, Draft
 from tests.fakes.models import PieceTokenizer
 

@@ -30,7 +30,7 @@ def test_every_source_token_has_its_word(tokenizer, words, accepted):
     ids, text = list(prompt.token_ids), join_words(words)
     assert ids[len(ids) - len(accepted) :] == accepted
 
-    # The span holds the source and nothing else: what lies around it is the same for any source.
+    # The span contains only the source: the text around it is the same for any source.
     other = PromptBuilder(tokenizer, "English", "German").build(["model"])
     assert ids[: prompt.source_start] == list(other.token_ids[: other.source_start])
     after = ids[prompt.source_end : len(ids) - len(accepted)]

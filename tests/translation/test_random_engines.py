@@ -30,7 +30,7 @@ VOCABULARY = ["</s>", *PIECES]
     steps=st.integers(1, 12),
 )
 def test_random_engines(seed, spaced, failure_rate, steps):
-    """Append-only, whole units, no token past the frontier, whatever is drafted and revised."""
+    """Append-only, whole units, no token past the frontier, for any drafts and revisions."""
     rng = random.Random(seed)
     tokenizer = PieceTokenizer(VOCABULARY)
     engine = random_engine(seed, len(VOCABULARY), failure_rate)
@@ -66,7 +66,7 @@ def test_random_engines(seed, spaced, failure_rate, steps):
             assert unit[:1].strip() + unit[1:] == clean(unit) != ""
         if closes:
             texts = texts[count:]
-            # What moves on to the next utterance was already emitted before.
+            # Tokens that move to the next utterance were already emitted.
             assert before[len(before) - len(translator.accepted) :] == translator.accepted
             spelled = clean(tokenizer.decode(list(translator.accepted)))
         elif not words:
@@ -95,7 +95,7 @@ def test_an_engine_that_stops_early_changes_nothing(
 ):
     """Same emissions, decisions and state as drafting whole and scanning, source by source.
 
-    Nor do drafts that are verified, and requests that are fed in any way.
+    The same holds for verified drafts and for requests that are fed in any way.
     """
     pieces = [piece for piece in VOCABULARY if piece != "\ufffd"]
     tokenizer = PieceTokenizer(pieces if agreement == 1 else pieces[:3])  # so that drafts agree
@@ -136,7 +136,7 @@ def test_a_stopped_draft_goes_on_where_the_gate_opens():
         translator.update(SourceView(words, accessible))
     lengths = [length for length, _ in model.asked]
     assert len(lengths) > 1
-    assert lengths == sorted(set(lengths))  # never begun anew
+    assert lengths == sorted(set(lengths))  # never started again
 
 
 @settings(max_examples=200, deadline=None)

@@ -43,7 +43,7 @@ REASONING = {
     "Qwen3-Thinking": (turns("<|im_start|>", CLOSED, OPENED), r"'.*<think>', but has"),
     "Command-A reasoning": (
         turns("<|START|>", "<|START_RESPONSE|>", "{{- '<|START_THINKING|>' if reasoning }}"),
-        r"but has '.*<\|START_RESPONSE\|>'.*set prompt.template_arguments to \{reasoning: false\}",
+        r"but has '.*<\|START_RESPONSE\|>'.*with prompt.template_arguments or prompt.system",
     ),
     "Apriel": (
         turns("<|", "", "{{- 'Here are my reasoning steps:\\n' -}}"),
@@ -53,7 +53,7 @@ REASONING = {
     "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
     "Apriel 1.5, in the system turn": (
         "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),
-        "writes 'reasoning step by step.'.* give the switch of the model card in prompt.system",
+        "writes 'reasoning step by step.'.* turn reasoning off as the model card says",
     ),
     "GLM-4.1V-Thinking": (turns("<|", "", "{{- '<think>' -}}"), "thoughts.*emitted as translation"),
 }
@@ -84,14 +84,11 @@ def test_a_template_that_leaves_the_model_to_reason_is_refused(tokenizer, family
 def test_a_template_whose_answer_begins_at_once_is_taken(tokenizer, family):
     builder = PromptBuilder(tokenizer(PLAIN[family]), "English", "German")
     assert builder.build(["model"]).token_word
-    assert not builder.dated
 
 
 def test_an_argument_of_the_template_turns_reasoning_off(tokenizer):
     template = tokenizer(turns("<|", "", "{{- '<think>\\n' if thinking is not false -}}"))
-    with pytest.raises(
-        PromptError, match=r"template_arguments to \{thinking: false\}, give the sw"
-    ):
+    with pytest.raises(PromptError, match=r"with prompt.template_arguments or"):
         PromptBuilder(template, "English", "German")
     wording = PromptWording(template_arguments={"thinking": False})
     assert PromptBuilder(template, "English", "German", wording).build(["model"]).token_word
@@ -103,26 +100,25 @@ DATED = (
 ) + PLAIN["ChatML"]
 
 
-def test_a_template_that_writes_the_date_is_noticed(tokenizer, gemma_like):
-    builder = PromptBuilder(tokenizer(DATED), "English", "German")
-    text = gemma_like.decode(builder.build(["model"]).token_ids)
-    assert builder.dated
-    assert text.startswith(datetime.now().strftime("%d %B %Y"))
-    wording = PromptWording(template_arguments={"date_string": "1 May 2026"})
-    assert not PromptBuilder(tokenizer(DATED), "English", "German", wording).dated
-    looked = tokenizer("{%- set today = strftime_now('%d %B %Y') -%}" + PLAIN["ChatML"])
-    assert not PromptBuilder(looked, "English", "German").dated
-
-
-@pytest.mark.parametrize("template", [DATED, PLAIN["ChatML"]])
-def test_scores_are_signed_with_a_date_that_the_model_reads(tokenizer, tmp_path, template):
+@pytest.mark.parametrize(
+    ("template", "arguments", "dated"),
+    [
+        (DATED, {}, True),
+        (DATED, {"date_string": "1 May 2026"}, False),
+        ("{%- set today = strftime_now('%d %B %Y') -%}" + PLAIN["ChatML"], {}, False),
+        (PLAIN["ChatML"], {}, False),
+    ],
+)
+def test_scores_are_signed_with_a_date_that_the_model_reads(
+    tokenizer, tmp_path, template, arguments, dated
+):
     tokenizer(template).save_pretrained(tmp_path)
+    prompt = PromptConfig(template_arguments=arguments)
     resolved = SimpleNamespace(
         checkpoints=SimpleNamespace(translation=SimpleNamespace(path=str(tmp_path))),
-        config=SimpleNamespace(source_language="en", prompt=PromptConfig()),
+        config=SimpleNamespace(source_language="en", prompt=prompt),
     )
-    today = datetime.now().date().isoformat()
-    assert prompt_date(resolved, "de") == (today if template == DATED else None)
+    assert prompt_date(resolved, "de") == (datetime.now().date().isoformat() if dated else None)
 
 
 @pytest.mark.parametrize(

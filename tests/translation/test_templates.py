@@ -1,4 +1,4 @@
-"""Translation prompts are what each family's chat template makes of the same turns."""
+"""Translation prompts equal the output of each family's chat template for the same turns."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_templates_have_the_published_forms(family):
 WORDINGS = {
     "default": PromptWording(),
     "without system turn": PromptWording(system=None, before="Say: ", after="!"),
-    # Gemma-3 trims what is said.
+    # Gemma-3 trims the content of turns.
     "white space around": PromptWording(system=" \n S \n", before="\n\t Say:\n", after=" \n\n "),
     "nothing around": PromptWording(system=None, before=" ", after="\n"),
 }

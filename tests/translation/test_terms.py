@@ -1,4 +1,4 @@
-"""Terms with fixed translations: which lines have one, where they occur, what a prompt says."""
+"""Terms with fixed translations: their lines, their occurrences, and the text in a prompt."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_terms_stand_behind_the_source(byte_level):
     told = "Use these translations: attention head = Aufmerksamkeitskopf; Brno = Brünn."
     assert f"many attention heads in Brno\n\n{told}\n\nTranslate into German." in text
     assert "Names and terms of the talk: AlignAtt, cat=dog." in text
-    # Everything up to the end of the source is as without, and so is all where none occurs.
+    # The prompt up to the end of the source is as without terms; without occurrences all of it is.
     assert prompt.token_ids[: prompt.source_end] == without.token_ids[: prompt.source_end]
     assert (prompt.source_start, prompt.token_word) == (without.source_start, without.token_word)
     assert ours.build(["cats"]) == plain.build(["cats"])
@@ -90,7 +90,7 @@ def test_terms_stand_behind_the_source(byte_level):
 
 
 def test_the_next_draft_follows_what_is_heard(byte_level):
-    """A term across a commit, one that the recognizer revises; what is accepted stays."""
+    """A term across a commit, and one that the recognizer revises; accepted text stays."""
     said = tuple(byte_level(" wir sahen", add_special_tokens=False)["input_ids"])
     engine = ScriptedEngine([Draft(said, i == 5) for i in range(6)])
     context = "New York = de: Neu-York\nNeil = de: Nihl"

@@ -225,7 +225,7 @@ def test_every_unit_is_owned_by_the_tokens_that_write_it(pieces, cut, spaced):
     for unit, tokens in zip(units, owners, strict=True):
         written = "".join(tokenizer.pieces[added[k]] for k in tokens)
         assert unit.strip() in "".join(written.split())
-    # Whatever writes something belongs to a unit.
+    # Every token that writes something belongs to a unit.
     solid = {k for k, token in enumerate(added) if tokenizer.pieces[token].strip()}
     assert {k for tokens in owners for k in tokens} == solid
 

@@ -1,1 +1,1 @@
-"""Trees to words, one module a language."""
+"""Conversion of trees to words, with one module per language."""

@@ -5,7 +5,7 @@ from lab.micro_world.linearize.writer import END, Token, Writer
 from lab.micro_world.tree import Clause, Leaf, NounPhrase, Sentence
 
 FRONTED = ("when", "if")
-"""Links whose clause may come first, wherever it stands in English."""
+"""Conjunctions whose clause may come first, whatever the English order."""
 
 
 class Chinese(Writer):

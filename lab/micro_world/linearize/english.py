@@ -9,7 +9,7 @@ FORMS = INFLECTION["en"]
 
 
 def linearize(sentence: Sentence) -> list[Token]:
-    """Return the English words; a comma is glued and shares the identity of the word before it."""
+    """Return the English words; a comma shares the identity of the word before it."""
     words = [_word(sentence.opener)] if sentence.opener else []
     if sentence.when:
         when = sentence.when
@@ -51,7 +51,7 @@ def clause(node: Clause, *, skip_subject: bool = False) -> list[Token]:
 
 
 def verb_group(node: Clause) -> list[Token]:
-    """Return auxiliary, not and the verb, as far as there are any."""
+    """Return the auxiliary, "not" and the verb, if present."""
     assert node.verb
     person, forms = node.subject.person, node.verb.value.en
     words = []

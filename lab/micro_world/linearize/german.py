@@ -58,7 +58,7 @@ class German(Writer):
     def _main(
         self, node: Clause, front: list[Token] | None = None, until: int | None = None
     ) -> list[Token]:
-        """Verb second; a filled front field sends the subject behind the verb."""
+        """Put the verb second; after a filled front field, the subject follows the verb."""
         finite, last = self._verb_group(node)
         front = list(front or [])
         adverb = self.words(node.adverb) if node.adverb else []
@@ -101,7 +101,7 @@ class German(Writer):
         return self._phrase(phrase, "acc", negation if takes_kein(node) else None)
 
     def _verb_group(self, node: Clause) -> tuple[list[Token], list[Token]]:
-        """Return the finite verb and what closes the clause."""
+        """Return the finite verb and the words that close the clause."""
         person = node.subject.person
         if node.tense == "copula" and node.auxiliary:
             return [Token(FORMS["be"][person], (node.auxiliary.id,))], []
@@ -117,7 +117,7 @@ class German(Writer):
         return [Token(conjugate(verb, person), ids)], last
 
     def _phrase(self, node: NounPhrase, case: str, negation: int | None = None) -> list[Token]:
-        """Return a noun phrase in a case; a ``negation`` melts with its article."""
+        """Return a noun phrase in a case; a ``negation`` merges with its article."""
         simple = node.pronoun or node.name
         if simple:
             return [self.usual(simple)]
@@ -179,7 +179,7 @@ def ending(kind: str, gender: str, case: str) -> str:
 
 
 def takes_kein(node: Clause) -> bool:
-    """Tell whether the negation melts with the article of the object."""
+    """Return whether the negation merges with the article of the object."""
     determiner = node.object.determiner if node.object else None
     return bool(determiner and determiner.value.en == "a")
 

@@ -1,4 +1,4 @@
-"""Italian: most adjectives follow the noun, articles go by sound, subject pronouns are dropped."""
+"""Italian: adjectives mostly follow the noun, articles depend on sound, pronouns are dropped."""
 
 import random
 
@@ -48,7 +48,7 @@ class Italian(Writer):
         return [self.usual(when.number), unit, Token(closing, (when.direction.id,))]
 
     def _clause(self, node: Clause, gap: str = "", until: int | None = None) -> list[Token]:
-        """Subject, not, verb group, object, adjunct, adverb; "until" takes the negation away."""
+        """Subject, not, verb group, object, adjunct, adverb; "until" removes the negation."""
         words: list[Token] = []
         dropped: tuple[int, ...] = ()
         pronoun = node.subject.pronoun
@@ -103,7 +103,7 @@ class Italian(Writer):
         return self._chosen[node.noun.id]
 
     def _phrase(self, node: NounPhrase, of: int | None = None) -> list[Token]:
-        """Article, number, noun, adjective, "of" or relative clause; ``of`` melts with articles."""
+        """Article (merged with ``of``), number, noun, adjective, "of" or relative clause."""
         simple = node.pronoun or node.name
         if simple:
             return [self.usual(simple)]

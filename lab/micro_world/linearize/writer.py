@@ -1,4 +1,4 @@
-"""Words with identities, how they become text, and choice among the correct wordings."""
+"""Words with identities, their conversion to text, and the choice among correct wordings."""
 
 import random
 from pathlib import Path
@@ -31,7 +31,7 @@ def comma(*ids: int) -> Token:
 
 
 def split(text: str, *ids: int) -> list[Token]:
-    """Return one token a word and a comma."""
+    """Return one token per word and per comma."""
     tokens = []
     for word in text.split():
         tokens.append(Token(word.rstrip(","), ids))
