@@ -1,4 +1,4 @@
-"""The agent honours Simulstream's contract."""
+"""The agent fulfills Simulstream's contract."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def pieces(samples, size=CHUNK):
 
 
 def outputs(agent, samples):
-    """Return every output of one stream, whose languages are set."""
+    """Return all outputs of a stream whose languages are set."""
     found = [*map(agent.process_chunk, pieces(samples)), agent.end_of_stream()]
     agent.clear()
     return found
@@ -169,7 +169,7 @@ def test_languages_that_cannot_be_are_refused_and_never_replaced(
     agent.set_target_language("de")
     with pytest.raises(LanguageError, match=message):
         getattr(agent, f"set_{side}_language")(name)
-    # the WebSocket server only logs that error and goes on
+    # the WebSocket server only logs this error and continues
     with pytest.raises(ConfigError, match="no target language"):
         agent.process_chunk(talk(4))
     setattr(config, f"{side}_language", name)
