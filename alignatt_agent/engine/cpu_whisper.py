@@ -100,9 +100,8 @@ class CpuWhisper:
 
         ``prompt`` contains the language and the task. Audio after the first 30 s is ignored.
         """
-        audio = (
-            audio if len(audio) <= WHOLE_S * SAMPLE_RATE else audio[: int(WHOLE_S * SAMPLE_RATE)]
-        )
+        longest = int(WHOLE_S * SAMPLE_RATE)
+        audio = audio if len(audio) <= longest else audio[:longest]
         _, encoded = self._kept.get(id(audio)) or (audio, self._encode(audio, WHOLE_S))
         last = math.ceil(len(audio) / SAMPLE_RATE / FRAME_S)
         (found,) = self._model.align(encoded, list(prompt), [list(token_ids)], 2 * last)

@@ -90,7 +90,7 @@ class MemoryPlan:
         listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
         if written := written_shares(self.models):
             shares = ", ".join(f"{role} {share:g}" for role, share in written.items())
-            found = f"the configured shares are {shares}: raise or lower them, or use {AUTO}"
+            found = f"the configured shares are {shares}: raise or lower them, or write {AUTO}"
         else:
             found = "choose a smaller configuration (docs/models.md)"
         return (

@@ -182,7 +182,7 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
     # FlashInfer's sampler compiles CUDA code at start-up; greedy decoding needs none of it.
     ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
-    # joblib, which vLLM imports, would create a semaphore that a killed process leaves behind.
+    # joblib, which vLLM imports, would create a semaphore that remains if the process is killed.
     ours["JOBLIB_MULTIPROCESSING"] = "0"
     with environment({**ours, **QUIET}), environment(_START_METHOD, override=True):
         cpu = {}

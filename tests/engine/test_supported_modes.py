@@ -196,5 +196,6 @@ def test_the_environment_is_borrowed(monkeypatch):
         assert os.environ["OMP_NUM_THREADS"] == "17"
         assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == "1"
         assert os.environ["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
+        assert os.environ["JOBLIB_MULTIPROCESSING"] == "0"
         assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
     assert dict(os.environ) == before
