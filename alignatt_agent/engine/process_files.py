@@ -48,6 +48,6 @@ def _runs(process: int, begun: float) -> bool:
     """Whether a process runs; another one may have got its id."""
     try:
         found = psutil.Process(process)
-        return found.create_time() == begun and found.status() != psutil.STATUS_ZOMBIE
+        return bool(found.create_time() == begun and found.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
