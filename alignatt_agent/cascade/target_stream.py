@@ -81,7 +81,7 @@ class TargetStream:
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
         """Draft ahead in a thread while the words of ``view`` are still being aligned."""
         self._await_ahead()
-        if not self._sentences:  # with some, the live words follow a sentence to be translated
+        if not self._sentences:  # the live words would follow a sentence that is not translated yet
             self._watch.start()
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 

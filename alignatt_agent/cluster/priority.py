@@ -18,7 +18,7 @@ def lowest_priority() -> Iterator[None]:
     ``CAP_SYS_NICE`` cannot raise its priority again. To detect this, the priority is first lowered
     by one; if it cannot be raised again, it is not lowered further.
     """
-    usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0: this thread, which others inherit from
+    usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0 is this thread; others inherit its priority
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)
     try:
         os.setpriority(os.PRIO_PROCESS, 0, usual)

@@ -126,7 +126,7 @@ class Workers:
                         print(f"{job.name}: worker lost; the job starts again", file=sys.stderr)
                         waiting.insert(0, job)
                     self._places.pop(worker, None)
-                    time.sleep(0.2)  # a restarting worker refuses immediately
+                    time.sleep(0.2)  # a worker that restarts refuses immediately
                     running[worker.ready.remote(self._here)] = (worker, None)
                     continue
                 idle.append(worker)

@@ -172,13 +172,13 @@ class Capture:
 
     @torch.inference_mode()
     def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
-        """Compare expected tokens with the model's; call it between forward pass and ``finish``."""
+        """Compare expected tokens with the model's; call this before ``finish``."""
         if self.ledger.due:
             read_greedy(runner, counts, self.ledger.due)
 
     @torch.inference_mode()
     def finish(self, wanted: list[WantedRow], total: int) -> None:
-        """Compute the wanted rows of a step of ``total`` tokens; call it before sampling."""
+        """Compute the wanted rows of a step of ``total`` tokens; call this before sampling."""
         if not self.taps:
             return
         begin = time.perf_counter()

@@ -28,7 +28,7 @@ FRAME_S = 0.02
 
 
 class CpuWhisper:
-    """Continues prompts with audio, as ``AudioModel``, and times the tokens of a transcript.
+    """Continues prompts with audio, like ``AudioModel``, and times the tokens of a transcript.
 
     Args:
         path: directory of a checkpoint in CTranslate2's format.
@@ -44,7 +44,7 @@ class CpuWhisper:
         except ImportError as error:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
-        # All cores, because it never runs at the same time as the translation model.
+        # It uses all cores, because it never runs at the same time as the translation model.
         threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
@@ -72,7 +72,7 @@ class CpuWhisper:
                 [list(token_ids)],
                 beam_size=1,
                 max_length=len(token_ids) + max_tokens,
-                suppress_tokens=[],  # with some suppressed, it writes words for other sounds
+                suppress_tokens=[],  # if some are suppressed, it writes words for other sounds
                 suppress_blank=False,  # an empty transcript is valid
                 return_no_speech_prob=True,
             )

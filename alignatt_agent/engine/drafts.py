@@ -91,7 +91,7 @@ class DraftEngine:
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
-            sampling.logprobs = 0  # only those of the sampled ids
+            sampling.logprobs = 0  # only for the sampled ids
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)

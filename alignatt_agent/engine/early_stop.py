@@ -24,7 +24,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
     """For model runner V1, which uses one function per request."""
 
     def is_argmax_invariant(self) -> bool:
-        """Return no, because the end of a turn is forced."""
+        """Return ``False``, because the end of a turn is forced."""
         return False
 
     def new_req_logits_processor(

@@ -43,7 +43,7 @@ class Expected:
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:
-        """Return which of the ``count`` tokens after the first ``computed`` ones to verify."""
+        """Return the places to verify among the ``count`` tokens after ``computed`` ones."""
         at = self.begin + len(self._best) - computed
         end = self.begin + len(self._tokens) - computed
         if self.over or at == end:
@@ -93,7 +93,7 @@ def read_greedy(
         total += counts[request]
     places = [first[request] + token for request, (_, tokens) in due.items() for token in tokens]
     logits = runner.model.compute_logits(state.hidden_states[places])
-    if logits is None:  # another rank has them and samples
+    if logits is None:  # another rank has the logits and samples
         return
     # As in vLLM's sampler, so that equal scores are decided alike.
     best = logits.float().argmax(-1).tolist()

@@ -69,8 +69,8 @@ def _run(
 
 def begin() -> None:
     """Let the server import vLLM in parallel with its owner; calling it again has no effect."""
-    # Without the module of our own worker: vLLM searches all loaded modules for Triton kernels, and
-    # fails on a module that it is importing.
+    # The module of our own worker is not preloaded: vLLM searches all loaded modules for Triton
+    # kernels, and fails on a module that it is importing.
     _CONTEXT.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
     # Only the owner handles Ctrl-C, and ends its engines, which inherit the blocked signal. The
     # tracker starts first, because its start would unblock the signal.
@@ -87,5 +87,5 @@ def use() -> None:
     from vllm.v1.engine import utils
 
     begin()
-    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # all that vLLM uses
+    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # vLLM uses only these
     utils.get_mp_context = lambda: context

@@ -118,7 +118,7 @@ def engine_arguments(
     # Transcripts are verified without rows. Encoder-decoder models were not tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
     given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
-    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's bound of its default
+    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's limit of its default
         arguments["max_num_batched_tokens"] = states  # Whisper's encoder takes 30 s in one step
     if captured or verifies:
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"

@@ -35,7 +35,7 @@ _PLACEHOLDERS = (
 
 
 def register() -> None:
-    """Prepare a vLLM process of ours and no other; calling it again has no effect."""
+    """Prepare a process of our engines or their owner; calling it again has no effect."""
     owner = int(os.environ.get(OWNER, "0"))
     if not owner:
         return
@@ -84,7 +84,7 @@ def _suit_onednn() -> None:
 
 
 def padding(rows: int) -> int:
-    """Return how many rows to add, so that few kernels are needed: 31 for up to 256 rows."""
+    """Return the number of rows to add, so that few kernels are needed: 31 for up to 256 rows."""
     return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
 
 

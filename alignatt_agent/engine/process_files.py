@@ -33,7 +33,7 @@ def remove_abandoned() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             machine, owner, begun = json.loads((path / _OWNER).read_text())
-        except (OSError, ValueError):  # another user's, or still being created
+        except (OSError, ValueError):  # it belongs to another user, or is not complete yet
             continue
         if machine == _machine() and not _runs(owner, begun):
             shutil.rmtree(path, ignore_errors=True)

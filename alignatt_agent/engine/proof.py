@@ -82,7 +82,7 @@ def fastest(about: Mapping[str, Any]) -> str | None:
 
 
 def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
-    """Return a model's arguments of vLLM in a mode; configured ones are kept."""
+    """Return vLLM's arguments for a model in a mode; configured ones are kept."""
     written = {key: value for key, value in model.engine.items() if key != "enforce_eager"}
     return {**MODES[mode], **written}
 

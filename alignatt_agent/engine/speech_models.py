@@ -153,7 +153,7 @@ class EncoderDecoderModel(AudioModel):
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
         decoder = {"prompt_token_ids": list(token_ids)}
         sampling = greedy(max_tokens, self._stops)
-        sampling.prompt_logprobs = 1  # of the token in the prompt, and of the most likely one
+        sampling.prompt_logprobs = 1  # for the token in the prompt, and the most likely one
         request = {"encoder_prompt": heard, "decoder_prompt": decoder}
         output = self._model.generate(request, sampling)
         tokens, ended = strip_stop(output, self._stops)

@@ -94,7 +94,7 @@ class ServedModels:
         """End all engines."""
         models = [model for _, model in self._served.values()]
         self._served.clear()
-        for model in models:  # all at once: each takes seconds
+        for model in models:  # without waiting, because each takes seconds
             model.stop()
         for model in models:
             model.shutdown()
@@ -107,5 +107,5 @@ def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
     with engine_environment(models):
         if on_cpu():
             fork_server.begin()
-        register()  # vLLM calls it only once, perhaps before this process had engines of ours
+        register()  # vLLM calls it only once, perhaps before our first engine
         yield

@@ -25,7 +25,7 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         self._capture = Capture(self.vllm_config, chosen.heads, self.device)
 
     def initialize_from_config(self, kv_cache_config: Any) -> None:
-        """Allocate the paged cache and learn its layout."""
+        """Allocate the paged cache and read its layout."""
         super().initialize_from_config(kv_cache_config)
         # The runner adds layers that share a cache to its own copy only.
         self._capture.bind(self.model_runner.kv_cache_config)
