@@ -53,22 +53,6 @@ def test_codes_and_names(agent, chinese, names):
         assert stream(agent, talk(20), name.replace("_", " ")) == expected(20, chinese)
 
 
-def test_processors_share_engines_that_are_loaded_once(config):
-    for _ in range(3):
-        FakeAgent.load_model(config)
-    agents = {target: FakeAgent(config) for target in ("de", "zh")}
-    said = {target: [] for target in agents}
-    for target, agent in agents.items():
-        agent.set_target_language(target)
-    for piece in pieces(talk(14)):
-        for target, agent in agents.items():
-            said[target] += agent.process_chunk(piece).new_tokens
-    for target, agent in agents.items():
-        said[target] += agent.end_of_stream().new_tokens
-    assert said == {"de": expected(14), "zh": expected(14, chinese=True)}
-    assert FakeAgent.runtime.starts == 1
-
-
 def test_clear_twice_and_between_streams_and_the_clients_language_goes(agent):
     once = stream(agent, talk(10))
     agent.clear()
