@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
+from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig, load_config
+from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.models import AUTO, SHARE, written_shares
+from alignatt_agent.config.resources import known_resources
 from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 
@@ -85,14 +87,23 @@ class MemoryPlan:
         yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
 
     def refusal(self) -> str:
-        """Explain why the engines do not fit, and what to change."""
+        """Explain why the engines do not fit, and name configurations that fit."""
         least = sum(need.least + need.encoder for need in self.needs.values())
         listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
         if written := written_shares(self.models):
             shares = ", ".join(f"{role} {share:g}" for role, share in written.items())
             found = f"the configured shares are {shares}: raise or lower them, or write {AUTO}"
         else:
-            found = "choose a smaller configuration (docs/models.md)"
+            names = known_resources("agent_configs", ".yaml")
+            configs = {name: load_config(name) for name in names}
+            others = [
+                name
+                for name, config in configs.items()
+                if not is_embedded(config.models)
+                and config.models.asr.runtime == "vllm"  # others run without a GPU
+                and plan(config, self.total, self.usable).shares
+            ]
+            found = f"configurations that fit: {', '.join(others) or 'none'}"
         return (
             f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
             f"; or take a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB without other programs "

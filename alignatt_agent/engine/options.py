@@ -1,5 +1,6 @@
 """Arguments and environment of the three vLLM engines."""
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -208,8 +209,11 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     known = {field.name for field in fields(AsyncEngineArgs)} - _OURS
-    if unknown := sorted(engine.keys() - known):
-        raise ValueError(f"engine: {', '.join(unknown)}: not known to vLLM or set by the agent")
+    for key in sorted(engine.keys() - known):
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"engine: vLLM has no argument {key!r} to set here; the nearest one is {near!r}"
+        )
 
 
 def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:

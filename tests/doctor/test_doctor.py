@@ -246,7 +246,7 @@ def test_memory_on_a_cpu(kv_space, free, weights, status):
         ((0.4, 0.4, 0.4), 76, "shares are asr 0.4, aligner 0.4, translation 0.4: raise or lower"),
         ((DEFAULT_SHARE, 0.1, 0.4), 76, "raise or lower them"),
         ((0.16, 0.10, 0.40), 40, "nvidia-smi"),
-        (("auto", "auto", "auto"), 20, "choose a smaller configuration"),
+        (("auto", "auto", "auto"), 20, "configurations that fit: "),
         ((0.16, 0.10, 0.15), 76, "raise or lower them, or write auto"),
     ],
 )

@@ -150,11 +150,13 @@ def test_device_limits_arrive(models):
 
 
 @pytest.mark.parametrize(
-    ("role", "key"), [*((role, "max_model_length") for role in ROLES), ("translation", "revision")]
+    ("role", "key", "near"),
+    [*((role, "max_model_length", "max_model_len") for role in ROLES), ("asr", "revision", ".*")],
 )
-def test_unknown_arguments_are_named(models, role, key):
+def test_unknown_arguments_are_named(models, role, key, near):
     changed = getattr(models, role).model_copy(update={"engine": {key: 1}})
-    with pytest.raises(EngineError, match=f"^{role} model .*: engine: {key}: not known to vLLM"):
+    message = f"engine: vLLM has no argument '{key}' to set here; the nearest one is '{near}'"
+    with pytest.raises(EngineError, match=f"^{role} model .*: {message}"):
         Runtime().load_engines(models.model_copy(update={role: changed}), HEADS)
 
 
