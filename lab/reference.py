@@ -34,8 +34,8 @@ class Reference(TransformersEngine):
         ``gate``, ``resumed`` and ``expected`` are ignored: every draft is decoded whole.
         """
         if max_tokens < 1:
-            self._fail(f"a draft of {max_tokens} tokens was asked for")
-        recorder = self._recorder(prompt, readout)
+            self._fail(f"a draft of {max_tokens} tokens was requested")
+        recorder = None if readout is None else self._recorder(readout)
         tokens: list[int] = []
         sure: list[float] = []
         feed = [*prompt.token_ids]

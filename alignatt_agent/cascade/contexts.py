@@ -25,7 +25,7 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
     source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
-    # Without a head set any target is possible: the source language represents it.
+    # Without a head set, any target is possible: the source language stands for it.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
     front_end_prompt(config.speech.recognizer, models.asr.path, window_of(models.asr)).ids(
@@ -48,7 +48,7 @@ def check_contexts(
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
-    # Half the longest tail may be added before a tail that is too long is cut.
+    # A tail that is too long may grow by half of the maximum before it is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, window_of(models.asr)
     if texts:
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)

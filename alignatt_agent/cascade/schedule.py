@@ -1,7 +1,7 @@
 """Schedules of the stages beyond ``Stream`` (``sync``): ``overlap`` and ``async``.
 
-These are the synchronization regimes in the paper's figure on ASR and MT on one GPU; only ``sync``
-is deployed and officially scored.
+These are the synchronization regimes in the paper's figure on ASR and MT on one GPU. Only ``sync``
+is deployed and used for official scores.
 """
 
 import threading
@@ -25,7 +25,7 @@ class OverlappedStream(Stream):
     _translating: Future[StreamStep] | None = None
 
     def finish(self) -> StreamStep:
-        """Translate everything to its end, including the last chunk; may be repeated."""
+        """Translate everything to the end, including the last chunk; may be repeated."""
         before = super().finish()
         last = self._collect()
         steps = dict(last.steps)
@@ -56,10 +56,10 @@ class OverlappedStream(Stream):
 
 
 class AsynchronousStream(Stream):
-    """Recognition and translation never wait for one another.
+    """Recognition and translation never wait for each other.
 
-    A free target translates the newest state and skips older states of the open utterance, but no
-    closed sentence. A call returns the finished steps; the last one waits for the rest.
+    An idle target translates the newest state. It skips older states of the open utterance, but no
+    closed sentence. A call returns the finished steps; the last call waits for the others.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -72,7 +72,7 @@ class AsynchronousStream(Stream):
         self._failures: dict[str, Exception] = {}
 
     def finish(self) -> StreamStep:
-        """Translate everything to its end; may be repeated after failures."""
+        """Translate everything to the end; may be repeated after failures."""
         self._hand_over(speech := self._recognize(self._live_tail.finish))
         wait(self._running.values())
         return self._collect(speech)
@@ -95,7 +95,7 @@ class AsynchronousStream(Stream):
             self._running[code] = lane.submit(self._work, code)
 
     def _work(self, code: str) -> None:
-        """Translate the waiting state, unless the previous call included it."""
+        """Translate the waiting state, unless the previous call has translated it."""
         with self._lock:
             speech = self._waiting.pop(code, None)
         if speech is None:
@@ -108,7 +108,7 @@ class AsynchronousStream(Stream):
                 self._failures[code] = outcome
 
     def _collect(self, speech: SpeechStep) -> StreamStep:
-        """Return the finished steps; a target that failed keeps its units for the next call."""
+        """Return the finished steps; units of a target that failed wait for the next call."""
         with self._lock:
             failures, self._failures = self._failures, {}
             done = [code for code in self.targets if code not in failures]

@@ -15,13 +15,13 @@ from alignatt_agent.types.stopwatch import added
 
 @dataclass(frozen=True, slots=True)
 class StreamStep:
-    """Result of a chunk in every target language; each is in ``steps`` or in ``failures``.
+    """Result of a chunk for all targets; each target is in ``steps`` or in ``failures``.
 
     Attributes:
         audio_s: seconds of audio since the start of the stream.
         heard: the update of the speech side, the same for all targets.
-        steps: by target; the seconds of the speech side count in each.
-        failures: errors by target. The next step includes units decided before.
+        steps: steps by target; each includes the seconds of the speech side.
+        failures: errors by target. The next step includes units that were decided before.
     """
 
     audio_s: float
@@ -49,9 +49,9 @@ class SpeechStep:
 class Stream:
     """A live tail and the target streams that translate its words.
 
-    The targets share one speech recognition. They translate in parallel, each in a thread, with the
-    same output as a single target. A target that fails never stops the others. After an error of
-    the speech side the audio waits for the next call. ``targets`` are by language code.
+    The targets share one speech recognition. They translate in parallel, each in its thread, and
+    each with the same output as alone. A target that fails does not stop the others. After an error
+    of the speech side, the audio waits for the next call. ``targets`` are by language code.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -69,11 +69,11 @@ class Stream:
         return self._translate(self._recognize(lambda: self._live_tail.push(chunk)))
 
     def finish(self) -> StreamStep:
-        """Translate everything to its end; may be repeated after failures."""
+        """Translate everything to the end; may be repeated after failures."""
         return self._translate(self._recognize(self._live_tail.finish))
 
     def drain(self, code: str) -> Emission:
-        """Return the decided units of a failed call of a target."""
+        """Return the units that a failed call of a target decided."""
         return self.targets[code].drain()
 
     def draft_ahead(self, view: SourceView) -> None:

@@ -1,4 +1,4 @@
-"""One target language of a stream: recognized words become units, append-only."""
+"""One target language of a stream: recognized words in, append-only units out."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from alignatt_agent.types.stopwatch import Stopwatch
 class TargetStream:
     """Translates the updates of the speech side.
 
-    After an exception closed sentences wait for the next call, and units that were decided before
-    it are returned by the next step or by ``drain``.
+    After an exception, closed sentences wait for the next call. The next step or ``drain`` returns
+    the units that were decided before the exception.
     """
 
     def __init__(self, translator: Translator | Captions, watch: Stopwatch | None = None) -> None:
@@ -30,7 +30,7 @@ class TargetStream:
     def update(self, heard: SpeechUpdate, audio_s: float) -> Step:
         """Translate the next update of the speech side; pass each update once, in order.
 
-        The step's seconds are those of the translation alone; ``audio_s`` is the length so far.
+        ``audio_s`` is the length of the audio so far. The step's seconds exclude recognition.
         """
         translator = self.translator
         emitted = translator.emitted
@@ -60,10 +60,10 @@ class TargetStream:
     def translate(
         self, words: tuple[Word, ...], accessible: int | None
     ) -> tuple[Emission, GatedDraft | None]:
-        """Translate words that a client recognized; replaces ``update``.
+        """Translate words that a client recognized; an alternative to ``update``.
 
-        The first ``accessible`` words of the open utterance are accessible; ``None`` for a closed
-        one. Returns the next units, and the latest draft that was gated.
+        ``accessible`` is the number of accessible words of the open utterance, ``None`` if the
+        utterance is closed. Returns the next units, and the latest draft that was gated.
 
         Raises:
             EngineError: an engine failed; the call may be repeated.
@@ -75,7 +75,7 @@ class TargetStream:
         return emission, self.translator.gated
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Begin with a history of sentences and translations, and the next translation so far."""
+        """Begin with a history of sentences and translations; ``accepted`` begins the next one."""
         self.translator.remember(sentences, accepted)
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
@@ -88,17 +88,17 @@ class TargetStream:
     def _await_ahead(self) -> bool:
         waiting, self._ahead = self._ahead, None
         if waiting is not None:
-            with suppress(Exception):  # the update will raise it again
+            with suppress(Exception):  # the update raises it again
                 waiting.result()
         return waiting is not None
 
     def drain(self) -> Emission:
-        """Return the decided units of a failed call."""
+        """Return the units that a failed call decided."""
         emission, self._undelivered = self._undelivered, Emission()
         return emission
 
     def keep(self, emission: Emission) -> None:
-        """Take back undelivered units; they come first with the next step."""
+        """Take back units that were not delivered; the next step begins with them."""
         self._undelivered = emission + self._undelivered
 
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:

@@ -1,1 +1,1 @@
-"""More than one machine: a Ray cluster and its workers; needs the extra ``alignatt_agent[ray]``."""
+"""Several machines: a Ray cluster and its workers; needs the extra ``alignatt_agent[ray]``."""

@@ -1,4 +1,4 @@
-"""Join a Ray cluster, or start one on this machine. Without ``--ray`` nothing imports Ray."""
+"""Joins a Ray cluster or starts one on this machine. Without ``--ray``, Ray is not imported."""
 
 import argparse
 import contextlib
@@ -16,8 +16,8 @@ from alignatt_agent.types import AlignAttError
 LOCAL, AUTO = "local", "auto"
 
 OBJECT_STORE = 128 * 1024**2
-"""Bytes of shared memory of a local cluster, for recordings and results; Ray's minimum is 75 MiB,
-its default 30 % of the memory."""
+"""Bytes of shared memory of a local cluster, for recordings and results. Ray's minimum is 75 MiB,
+and its default is 30 % of the memory."""
 
 REACH_S = 5.0
 
@@ -25,7 +25,7 @@ SHARED = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
 """Environment of a cluster; Ray's default niceness for workers is 15."""
 
 ALONE = {**SHARED, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Environment of a cluster of one machine: everything listens on loopback."""
+"""Environment of a cluster of one machine, whose processes listen only on loopback."""
 
 
 class ClusterError(AlignAttError):
@@ -37,32 +37,31 @@ class ClusterOptions:
     """The cluster and the resources of each set of engines.
 
     Attributes:
-        address: ``HOST:PORT``; ``auto``: that of ``RAY_ADDRESS``, else this machine's cluster;
-            ``local``: a cluster of this machine alone, for the duration of the command.
-        cpus: logical CPUs of each set of engines; ``None``: all of a node without GPUs, else 1.
-        gpus: GPUs of each set of engines, also a fraction; ``None``: 1 if there are GPUs.
-        count: sets of engines; ``None``: as many as fit.
+        address: ``HOST:PORT``; ``auto`` for ``RAY_ADDRESS`` or the cluster of this machine;
+            ``local`` for a cluster of only this machine, for the duration of the command.
+        gpus: GPUs of each set of engines, also a fraction; by default 1 if there are GPUs.
+        count: number of sets of engines; by default as many as fit.
     """
 
     address: str
-    cpus: float | None = None
     gpus: float | None = None
     count: int | None = None
 
     def share(self) -> dict[str, float]:
-        """Return the share of each set of engines as Ray's options name it."""
+        """Return the resources of each set of engines as options of Ray.
+
+        Without a GPU, a set gets all logical CPUs of a node.
+        """
         nodes = _resources()
         some = any(node.get("GPU") for node in nodes)
         gpus = self.gpus if self.gpus is not None else float(some)
-        cpus = self.cpus
-        if cpus is None:
-            cpus = 1.0 if gpus else min((n["CPU"] for n in nodes if n.get("CPU")), default=1.0)
+        cpus = 1.0 if gpus else min((n["CPU"] for n in nodes if n.get("CPU")), default=1.0)
         share = {"num_cpus": cpus, "num_gpus": gpus}
         if not _room(nodes, share):
             raise ClusterError(
                 f"no node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs; it has "
                 + "; ".join(f"{n.get('CPU', 0):g} and {n.get('GPU', 0):g}" for n in nodes)
-                + ": lower --ray-cpus or --ray-gpus"
+                + ": lower --ray-gpus"
             )
         return share
 
@@ -73,48 +72,33 @@ class ClusterOptions:
 
 def add_options(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--ray`` and its details; ``what`` is a verb for the help, e.g. "serve"."""
-    title = "more than one machine (docs/scale.md; needs the extra alignatt_agent[ray])"
+    title = "several machines (docs/scale.md; needs the extra alignatt_agent[ray])"
     group = parser.add_argument_group(title)
     add = group.add_argument
     text = (
-        f"{what} on a Ray cluster: HOST:PORT of its head; auto, the default: the cluster of this "
-        "machine; local: a cluster of this machine alone, which ends with the command"
+        f"{what} on a Ray cluster: HOST:PORT of its head, auto (default) for the cluster of this "
+        "machine, or local for a cluster of only this machine, which ends with the command"
     )
     add("--ray", nargs="?", const=AUTO, metavar="ADDRESS", help=text)
-    text = "logical CPUs of each set of engines; default: all of a node, 1 with a GPU"
-    add("--ray-cpus", type=float, metavar="N", help=text)
     text = "GPUs of each set of engines, fractions allowed; default: 1 if there are GPUs"
     add("--ray-gpus", type=float, metavar="N", help=text)
 
 
 def options_of(arguments: argparse.Namespace, count: int | None = None) -> ClusterOptions | None:
     """Return the options of a command line; ``None`` without ``--ray``."""
-    given = {
-        "--ray-cpus": arguments.ray_cpus,
-        "--ray-gpus": arguments.ray_gpus,
-        "--ray-workers": count,
-    }
-    for option, value in given.items():
-        if value is not None and arguments.ray is None:
-            raise ClusterError(f"{option} has no meaning without --ray")
-        if value is not None and value < 0:
-            raise ClusterError(f"{option} must be 0 or more, got {value:g}")
+    given = {"--ray-gpus": arguments.ray_gpus, "--ray-workers": count}
     if arguments.ray is None:
+        if alone := [option for option, value in given.items() if value is not None]:
+            raise ClusterError(f"{', '.join(alone)} has no meaning without --ray")
         return None
-    address = arguments.ray
-    if "://" in address:
-        raise ClusterError(
-            f"--ray {address}: Ray's client protocol is not supported; name HOST:PORT on a node "
-            "of the cluster, or submit the command with `ray job submit`"
-        )
     if importlib.util.find_spec("ray") is None:
         raise ClusterError("--ray needs Ray: pip install 'alignatt_agent[ray]'")
-    return ClusterOptions(address, arguments.ray_cpus, arguments.ray_gpus, count)
+    return ClusterOptions(arguments.ray, arguments.ray_gpus, count)
 
 
 @contextlib.contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Join a cluster, or start one on this machine; leave or end it afterwards.
+    """Join a cluster or start one on this machine; leave or end it afterwards.
 
     Raises:
         ClusterError: the cluster is unreachable, or its nodes run other versions than this machine.
@@ -168,7 +152,7 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
         found = ", ".join(f"{n} {there.get(n, 'none')} (here {here.get(n, 'none')})" for n in names)
         raise ClusterError(
             f"node {node} runs {found}: results would not be comparable; install the same "
-            "environment there"
+            "environment on it"
         )
 
 
@@ -185,13 +169,11 @@ def _knock(address: str) -> None:
 
 def _unreachable(address: str, error: Exception) -> str:
     reason = one_line(error)
-    if "ersion mismatch" in str(error):
-        return f"the cluster at {address} runs other versions than this machine: {reason}"
     if address == LOCAL:
         return f"no cluster can be started here: {reason}"
     return (
         f"no Ray cluster at {address} ({reason}): start one with `ray start --head`, name another "
-        "one with --ray HOST:PORT, or use --ray local for this machine alone"
+        "one with --ray HOST:PORT, or use only this machine with --ray local"
     )
 
 

@@ -12,10 +12,10 @@ class Job:
     """A call for a worker.
 
     Attributes:
-        name: for messages.
-        function: importable; the worker's next job can use state in its module.
-        arguments: its arguments; results of ``Workers.share`` are replaced by their values.
-        place: key of jobs that should run on the same worker.
+        name: title in messages.
+        function: an importable function; later jobs of the worker can use state in its module.
+        arguments: arguments of the function; results of ``Workers.share`` stand for their values.
+        place: jobs with equal places should run on the same worker.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Job:
 
 
 class JobFailedError(AlignAttError):
-    """A job raised ``cause``, or lost too many workers; ``details`` is the traceback."""
+    """A job raised ``cause`` or lost too many workers; ``details`` is the traceback."""
 
     exit_status = 1
 

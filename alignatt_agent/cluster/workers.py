@@ -1,4 +1,4 @@
-"""Workers of a cluster: they keep their engines between jobs; jobs of lost workers are repeated."""
+"""Workers of a cluster keep their engines between jobs; jobs of lost workers are repeated."""
 
 from __future__ import annotations
 
@@ -14,31 +14,29 @@ from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
 from alignatt_agent.cluster.jobs import Job, JobFailedError
-from alignatt_agent.config.machine import device, versions
+from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Workers that a job may lose before it fails, because the job itself may kill them."""
+"""Number of lost workers after which a job fails, because the job itself may kill them."""
 
 STOP_S = 20.0
-"""Time for workers to end their engines."""
+"""Time for workers to end their engines, in seconds."""
 
 PATIENCE_S = 30.0
-"""Time without any worker before a message is printed."""
+"""Time without any worker after which a message is printed, in seconds."""
 
 
 class Worker:
-    """Does one job at a time, in its own process on a node."""
+    """Does one job at a time, in a process on a node."""
 
     def __init__(self) -> None:
         quieten()
 
-    def ready(self, here: Mapping[str, str]) -> str:
-        """Check the versions of the node and return the name of its device."""
-        address = ray.util.get_node_ip_address()
-        check_versions(here, versions(), address)
-        return f"{device()} ({address})"
+    def ready(self, here: Mapping[str, str]) -> None:
+        """Check the versions of the node."""
+        check_versions(here, versions(), ray.util.get_node_ip_address())
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Do a job."""
@@ -53,18 +51,18 @@ class Worker:
 def tidy() -> None:
     """Remove semaphores of engines that were killed.
 
-    Python's resource tracker does this when its process ends, but Ray kills the tracker first
+    Python's resource tracker does this at the end of its process, but Ray kills the tracker first
     (measured: 6 of 9 engines left semaphores in ``/dev/shm``).
     """
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 class Workers:
-    """The workers of one command; a context.
+    """The workers of one command; a context manager.
 
-    Ray restarts a worker whose process or node is lost, on any node with free resources; the first
-    free worker does its job. There are at most ``jobs`` workers; each does ``last`` at the end,
-    which must be importable.
+    If the process or node of a worker is lost, Ray restarts the worker on any node with free
+    resources, and the first idle worker repeats the job. There are at most ``jobs`` workers. Each
+    calls ``last``, an importable function, at the end.
     """
 
     def __init__(self, options: ClusterOptions, jobs: int, last: Callable[[], None]) -> None:
@@ -91,11 +89,11 @@ class Workers:
             ray.kill(worker)
 
     def share(self, value: Any) -> Any:
-        """Share a value with all workers; the result represents it in arguments."""
+        """Share a value with all workers; the result stands for it in arguments of jobs."""
         return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
+        """Do jobs, and yield each finished job with its result; raises ``JobFailedError``."""
         waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
         running: dict[Any, tuple[Any, Job | None]] = {
             worker.ready.remote(self._here): (worker, None) for worker in self._all
@@ -128,7 +126,7 @@ class Workers:
                         print(f"{job.name}: worker lost; the job starts again", file=sys.stderr)
                         waiting.insert(0, job)
                     self._places.pop(worker, None)
-                    time.sleep(0.2)  # a restarting worker refuses immediately
+                    time.sleep(0.2)  # a worker that restarts refuses immediately
                     running[worker.ready.remote(self._here)] = (worker, None)
                     continue
                 idle.append(worker)
@@ -140,7 +138,7 @@ class Workers:
                 running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
-        """Choose a job of the worker's own place, or of a place that no worker has."""
+        """Choose a job of the worker's place, or else of a place without a worker."""
         mine, taken = self._places.get(worker), set(self._places.values())
         job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
         waiting.remove(job)

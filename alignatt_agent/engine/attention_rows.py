@@ -5,6 +5,7 @@ positions, ``S`` source tokens.
 """
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from alignatt_agent.types import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
-    """Mark what each query cannot see, ``[M, 1, L]``: the future and what is before its window.
+    """Mark the positions that each query cannot see, ``[M, 1, L]``: after it or before its window.
 
     Args:
         positions: ``[M]`` position of each query.
@@ -41,11 +42,11 @@ def probabilities(
     Args:
         queries: ``[M, h, D]``.
         keys: ``[M, h, B, N, D]``, the key head of each query head, in ``B`` pages of ``N``
-            positions; positions beyond ``L`` are left out.
-        hidden: ``[M, 1, L]`` positions to leave out.
-        scale: factor on the scores.
-        soft_cap: scores are squashed to ``(-soft_cap, soft_cap)`` when positive.
-        sinks: ``[h]`` scores of attention sinks, which receive mass and have no position.
+            positions; positions from ``L`` on are ignored.
+        hidden: ``[M, 1, L]`` positions to ignore.
+        scale: factor of the scores.
+        soft_cap: if positive, scores are squashed to ``(-soft_cap, soft_cap)``.
+        sinks: ``[h]`` scores of attention sinks, which receive mass but have no position.
     """
     scores = torch.matmul(keys.float(), queries.float()[:, :, None, :, None])
     scores = scores.flatten(2)[..., : hidden.shape[-1]].mul_(scale)
@@ -61,8 +62,8 @@ def probabilities(
 class RowComputer:
     """Computes the rows of successive steps in which the same requests need rows.
 
-    Shapes stay the same from step to step: contexts are rounded up to whole pages, and positions
-    after a query are hidden like every other future position.
+    Shapes are the same in every step: contexts are rounded up to whole pages, whose surplus
+    positions are hidden like all positions after the query.
 
     Args:
         wanted: the rows of the first step.
@@ -82,10 +83,10 @@ class RowComputer:
         self._group: int = taps[0].group
         self._size = sizes[self._group]
         self._windows = {tap.layer.sliding_window for tap in taps}
-        self._numbers = _numbers(wanted)
         grain, longest = max(tap.page for tap in taps), max(item.position for item in wanted) + 1
         self._length = -(-longest // grain) * grain
         requests = [item.request for item in wanted]
+        self._blocks = [request.blocks for request in requests]
         self._tables: dict[tuple[int, int], torch.Tensor] = {}
         for tap in taps:
             if (tap.group, tap.page) not in self._tables:
@@ -104,15 +105,16 @@ class RowComputer:
         self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
 
     def serves(self, wanted: Sequence[WantedRow]) -> bool:
-        """Whether the same requests need rows, in blocks and pages that are already known."""
-        same = _numbers(wanted) == self._numbers
+        """Whether the same requests need rows, in the same blocks and within the known pages."""
+        blocks = [item.request.blocks for item in wanted]
+        same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         return same and all(item.position < self._length for item in wanted)
 
     def __call__(self, wanted: Sequence[WantedRow], total: int) -> torch.Tensor:
         """Return ``[M, H, 2 + S]`` rows of a step of ``total`` tokens.
 
-        A row has the mass on the prompt outside the source, the mass on the draft, and the source,
-        zero beyond a source shorter than ``S``; NaN if its query was not seen.
+        A row contains the mass on the prompt outside the source, the mass on the draft, and the
+        weights of the source, padded with zeros to ``S``. It is NaN if its query was not seen.
         """
         positions = self._tensor([item.position for item in wanted])
         hidden = {w: hidden_positions(positions, self._length, w) for w in self._windows}
@@ -161,7 +163,3 @@ def gather(
     picked = torch.stack([row[i, :, :width] for row, i in rows])[:, heads]
     copied: FloatArray = picked.cpu().numpy()
     return copied
-
-
-def _numbers(wanted: Sequence[WantedRow]) -> list[tuple[int, int]]:
-    return [(item.request.number, item.request.epoch) for item in wanted]

@@ -1,11 +1,7 @@
-"""Reads attention rows out of a running vLLM worker (Eq. 2).
+"""Reads attention rows out of a running vLLM worker (Eq. 2), as docs/engine.md describes.
 
-The body of the opaque attention operator is wrapped on the calibrated layers. It copies their
-queries and the cache slot of every batch row into buffers at fixed addresses, and nothing else, so
-compiled graphs do not change. After the forward pass, before a token is sampled, each wanted row is
-found by its cache *slot* (padded, stale and foreign rows have another one) and computed from the
-keys in the layer's own paged cache. This must happen in every step: blocks that leave a sliding
-window are freed while a request still decodes.
+Rows are computed in every step, because blocks that leave a sliding window are freed while a
+request still decodes.
 """
 
 import time
@@ -27,7 +23,7 @@ from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
-"""The result of ``Capture.fetch``; remote calls return builtin types only."""
+"""The result of ``Capture.fetch``: remote calls return only built-in types."""
 
 
 @dataclass
@@ -35,7 +31,7 @@ class Tap:
     """Calibrated heads of one layer, on this rank.
 
     Attributes:
-        owner: the layer that owns the keys, another one if layers share a cache.
+        owner: the layer that owns the keys; a different one if layers share a cache.
         heads: query heads on this rank.
         columns: index of each head in the engine's list of heads.
         stage: ``[tokens, heads, D]`` queries of the current step.
@@ -68,12 +64,11 @@ class Capture:
     def __init__(
         self, config: VllmConfig, heads: Sequence[tuple[int, int]], device: torch.device
     ) -> None:
-        supported_modes.check_engine(config, rows=bool(heads))
         self._config = config
         self._heads = [(int(layer), int(head)) for layer, head in heads]
         self._tokens = config.scheduler_config.max_num_batched_tokens
         self._slots = torch.full((self._tokens,), -1, dtype=torch.int64, device=device)
-        # A CUDA graph records the copies once, so they must run even if no rows are needed.
+        # A CUDA graph records the copies only once, so they also run if no rows are needed.
         self._always = device.type != "cpu"
         self._staging = False
         self._staged = False
@@ -83,7 +78,7 @@ class Capture:
         self.taps = self._find_taps(device)
         numbers = [head for tap in self.taps for head in tap.columns]
         self._columns = {head: column for column, head in enumerate(numbers)}
-        # A gate needs all heads. Ranks do not exchange heads, so they cannot end a draft early.
+        # A gate needs all heads, but ranks do not exchange heads, so they cannot end a draft early.
         self._all_heads = config.parallel_config.tensor_parallel_size == 1
         for tap in self.taps:
             self._wrap(tap, with_slots=tap is self.taps[0])
@@ -156,7 +151,7 @@ class Capture:
         tap.layer.impl.forward = forward
 
     def bind(self, cache: Any) -> None:
-        """Learn the layout of the allocated paged cache from vLLM's ``KVCacheConfig``."""
+        """Read the layout of the allocated paged cache from vLLM's ``KVCacheConfig``."""
         groups = cache.kv_cache_groups
         self._block_sizes = [group.kv_cache_spec.block_size for group in groups]
         readers: dict[str, Keys] = {}
@@ -167,7 +162,7 @@ class Capture:
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[WantedRow]:
-        """Prepare a scheduled step, before its forward pass; return the rows wanted in it."""
+        """Prepare a step before its forward pass, and return the rows to compute in it."""
         wanted = self.ledger.schedule(scheduled)
         self._staging = bool(wanted)
         self._staged = self._always
@@ -177,13 +172,13 @@ class Capture:
 
     @torch.inference_mode()
     def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
-        """Compare expected tokens with the model's, after the forward pass, before ``finish``."""
+        """Compare expected tokens with the model's; call this before ``finish``."""
         if self.ledger.due:
             read_greedy(runner, counts, self.ledger.due)
 
     @torch.inference_mode()
     def finish(self, wanted: list[WantedRow], total: int) -> None:
-        """Compute the wanted rows of a step of ``total`` tokens, before it is sampled."""
+        """Compute the wanted rows of a step of ``total`` tokens; call this before sampling."""
         if not self.taps:
             return
         begin = time.perf_counter()
@@ -191,7 +186,7 @@ class Capture:
             self._computer = RowComputer(wanted, self.taps, self._block_sizes, self._slots)
         rows = self._computer(wanted, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
-            # The host refuses rows that are not finite, so an unseen query is always reported.
+            # The host refuses rows that are not finite, so a query that was not seen is reported.
             rows[:] = float("nan")
         for i, item in enumerate(wanted):
             request, number = item.request, item.position - item.request.first
@@ -207,13 +202,12 @@ class Capture:
 
     # ------------------------------------------------------------------ results
     def fetch(self, key: str) -> Found | None:
-        """Return and forget the result of a request; ``None`` when it is unknown.
+        """Return and remove the result of a request; ``None`` if the request is unknown.
 
         Returns:
-            Shape and float32 bytes of ``[rows, heads, 2 + S]``, over the requested heads; heads of
-            other ranks are zero, unseen rows are missing from the end, and a rank without any of
-            the heads has no shape. Then the fields of ``CaptureResult``: next token, seconds,
-            verified tokens, whether the gate closed.
+            Shape and float32 bytes of ``[rows, heads, 2 + S]``, and the fields of ``CaptureResult``
+            after ``rows``. Heads of other ranks are zero, and rows that were not seen are missing
+            at the end. On a rank that captures no heads the shape is empty.
         """
         request = self.ledger.take(key)
         if request is None:

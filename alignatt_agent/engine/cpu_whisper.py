@@ -1,7 +1,7 @@
 """Whisper on a CPU (CTranslate2), in this process.
 
-CTranslate2 instead of vLLM: the published files of faster-whisper load in 0.3 s, weights stay
-8-bit, audio is not padded to 30 s, and the decoder's attention to the audio times each token.
+Unlike vLLM, CTranslate2 loads the published files of faster-whisper in 0.3 s, keeps 8-bit weights,
+needs no padding to 30 s, and times each token by the decoder's attention to the audio.
 """
 
 import math
@@ -20,15 +20,15 @@ from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
 
 PADDED_S, WHOLE_S = 2.0, 30.0
-"""Silence appended to the audio. Whisper was trained on 30 s: with less it sometimes continues and
-repeats itself; such audio is transcribed again in 30 s."""
+"""Audio is followed by ``PADDED_S`` of silence. Whisper was trained on 30 s and sometimes repeats
+itself on shorter audio; such audio is transcribed again, padded to ``WHOLE_S``."""
 
 FRAME_S = 0.02
 """Resolution of token times."""
 
 
 class CpuWhisper:
-    """Continues prompts with audio, as ``AudioModel``, and times the tokens of a transcript.
+    """Continues prompts with audio, like ``AudioModel``, and times the tokens of a transcript.
 
     Args:
         path: directory of a checkpoint in CTranslate2's format.
@@ -44,7 +44,7 @@ class CpuWhisper:
         except ImportError as error:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
-        # All cores: it never runs at the same time as the translation model.
+        # It uses all cores, because it never runs at the same time as the translation model.
         threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
@@ -63,7 +63,7 @@ class CpuWhisper:
     ) -> Answer:
         """Continue ``token_ids`` greedily; the answer is empty if there is no speech.
 
-        ``audio``, ``[samples]``, is at most 30 s long; ``expected`` is ignored.
+        ``audio``, ``[samples]``, is at most 30 s long. ``expected`` is ignored.
         """
         for padded_s in (min(len(audio) / SAMPLE_RATE + PADDED_S, WHOLE_S), WHOLE_S):
             encoded = self._encode(audio, padded_s)
@@ -72,7 +72,7 @@ class CpuWhisper:
                 [list(token_ids)],
                 beam_size=1,
                 max_length=len(token_ids) + max_tokens,
-                suppress_tokens=[],  # else it writes words for other sounds
+                suppress_tokens=[],  # if some are suppressed, it writes words for other sounds
                 suppress_blank=False,  # an empty transcript is valid
                 return_no_speech_prob=True,
             )
@@ -96,13 +96,12 @@ class CpuWhisper:
     def token_starts(
         self, audio: FloatArray, prompt: Sequence[int], token_ids: Sequence[int]
     ) -> list[float]:
-        """Return the start of each of ``token_ids`` in ``audio``, in seconds, and their end.
+        """Return the start of each of ``token_ids`` and their common end, in seconds of ``audio``.
 
-        ``prompt`` contains the language and the task. Audio beyond 30 s is left out.
+        ``prompt`` contains the language and the task. Audio after the first 30 s is ignored.
         """
-        audio = (
-            audio if len(audio) <= WHOLE_S * SAMPLE_RATE else audio[: int(WHOLE_S * SAMPLE_RATE)]
-        )
+        longest = int(WHOLE_S * SAMPLE_RATE)
+        audio = audio if len(audio) <= longest else audio[:longest]
         _, encoded = self._kept.get(id(audio)) or (audio, self._encode(audio, WHOLE_S))
         last = math.ceil(len(audio) / SAMPLE_RATE / FRAME_S)
         (found,) = self._model.align(encoded, list(prompt), [list(token_ids)], 2 * last)

@@ -1,8 +1,8 @@
-"""Why an engine failed, as its own processes report it.
+"""Reports from the processes of an engine about the cause of its failure.
 
-vLLM logs an error inside the failing process; the owner of the engine only learns that one
-occurred. Our plug-in runs in each of those processes and writes the error to a file named after the
-engine.
+vLLM logs an error inside the failing process; the owner of the engine only learns that an error
+occurred. Our plug-in runs in each of these processes and writes the error to a file with the name
+of the engine.
 """
 
 import json
@@ -28,13 +28,13 @@ def listen() -> None:
 
 
 class CrashReport:
-    """Errors of the processes of one engine, by the ``instance_id`` of its ``VllmConfig``."""
+    """Errors of the processes of an engine; ``engine`` is the ``instance_id`` of its config."""
 
     def __init__(self, engine: str) -> None:
         self._path = Path(process_files.folder()) / engine
 
     def first(self) -> str | None:
-        """Return the first error since ``clear``; later ones are consequences."""
+        """Return the first error since ``clear``, since later ones are consequences of it."""
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -42,7 +42,7 @@ class CrashReport:
         return str(json.loads(lines[0])) if lines else None
 
     def clear(self) -> None:
-        """Forget errors that the engine survived."""
+        """Remove the errors, which the engine survived."""
         self._path.unlink(missing_ok=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from alignatt_agent.engine.greedy import fetch, greedy, logprobs, stop_ids, strip_stop
+from alignatt_agent.engine.greedy import fetch, greedy, stop_ids, strip_stop
 from alignatt_agent.engine.row_requests import PROMPT, SOURCE, SUFFIX
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
@@ -44,18 +44,6 @@ class DraftEngine:
     ) -> Draft:
         """Continue ``prompt`` greedily, see ``types.TranslationEngine``."""
         begun = resumed or Draft((), False)
-        if max_tokens <= len(begun.token_ids):
-            self._fail(
-                f"a draft of {max_tokens} tokens was requested, {len(begun.token_ids)} are drafted"
-            )
-        if gate is not None and readout is None:
-            self._fail("a gate needs a readout")
-        if readout is not None and begun.token_ids:
-            shape = len(begun.token_ids), len(readout.heads), len(prompt.token_word)
-            if begun.rows is None or begun.rows.source.shape != shape:
-                self._fail(
-                    "a draft can only be resumed with the rows of the same prompt and readout"
-                )
         # An engine without heads captures nothing and cannot verify tokens.
         sure = readout is not None and readout.probabilities
         known = tuple(expected) if self._places and not sure else ()
@@ -64,12 +52,12 @@ class DraftEngine:
             before = len(begun.token_ids)
             begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
             found = begun.token_ids[before:]
-            # Expected tokens after a changed word are often right again; if not, they are dropped.
+            # Expected tokens after a changed word are often correct; if not, they are dropped.
             known = _still_expected(known, found) if first or len(found) > 1 else ()
             first = False
         if not begun.token_ids and not begun.ended:
             self._fail(f"no space for a draft after a prompt of {len(prompt.token_ids)} tokens")
-        # A draft that was cut at its last token does not show whether the turn ends there.
+        # A draft of the full length does not show whether the turn ends there.
         return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
 
     def _continued(
@@ -82,16 +70,16 @@ class DraftEngine:
         expected: Sequence[int] = (),
         cached: bool = True,
     ) -> tuple[Draft, bool]:
-        """Send one request that continues ``begun``; two, where a position was cached.
+        """Send one request that continues ``begun``, or two if a position was cached.
 
         Returns:
-            The draft, and whether it must be decoded further because the model's token differs from
-            the expected one. That token is the last one; its row is still missing where rows are
-            read at the token (``emitted``).
+            The draft, and whether decoding must continue because the model's token differs from the
+            expected one. The draft then ends with the model's token. If rows are read at the token
+            (``emitted``), the row of this token is still missing.
         """
         emitted = readout is not None and readout.row == "emitted"
         ids = [*prompt.token_ids, *begun.token_ids]
-        # The row at the last token exists only after that token was fed, so one more is decoded.
+        # The row at the last token exists only after that token is fed, so one more is decoded.
         room = max_tokens + emitted - len(begun.token_ids)
         if expected:  # the engine always samples a token
             window = self._model.config.max_model_len - len(ids)
@@ -103,7 +91,7 @@ class DraftEngine:
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
-            sampling.logprobs = 0  # only those of the sampled ids
+            sampling.logprobs = 0  # only for the sampled ids
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
@@ -133,11 +121,13 @@ class DraftEngine:
         rows: AttentionRows | None = None
         if readout is not None:
             count = len(token_ids) - (emitted and unfinished)
-            rows = self._joined(begun, found.rows, count, prompt, readout)
+            rows = self._joined(begun, found.rows, count)
         replay_s = begun.replay_s + found.replay_s
         sure: tuple[float, ...] = ()
         if readout is not None and readout.probabilities:
-            sure = (*begun.probabilities, *np.exp(logprobs(output)).tolist())[: len(token_ids)]
+            places = zip(output.outputs[0].token_ids, output.outputs[0].logprobs, strict=True)
+            found_logprobs = np.array([place[token].logprob for token, place in places], np.float32)
+            sure = (*begun.probabilities, *np.exp(found_logprobs).tolist())[: len(token_ids)]
         return Draft(token_ids, ended, rows, cut, steps, replay_s, sure), unfinished
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
@@ -152,7 +142,7 @@ class DraftEngine:
         sampling.skip_reading_prefix_cache = True  # a cached position has no query
         self._model.generate({"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling)
         found = fetch(self._model, key)
-        return self._joined(Draft((), False), found.rows, len(token_ids), prompt, readout)
+        return self._joined(Draft((), False), found.rows, len(token_ids))
 
     def sampled(self, prompt: Prompt, max_tokens: int) -> list[dict[int, float]]:
         """Continue ``prompt`` greedily, without rows.
@@ -192,7 +182,7 @@ class DraftEngine:
         unknown = [head for head in readout.heads if head not in self._places]
         if unknown or not readout.heads:
             self._fail(
-                f"heads {unknown or 'none'} were asked for, but the engine was started for "
+                f"heads {unknown or 'none'} were requested, but the engine was started for "
                 f"{sorted(self._places)}"
             )
         held = len(begun.rows.source) if begun.rows is not None else 0
@@ -208,10 +198,8 @@ class DraftEngine:
             "expected": [*expected],
         }
 
-    def _joined(
-        self, begun: Draft, total: FloatArray | None, count: int, prompt: Prompt, readout: Readout
-    ) -> AttentionRows:
-        """Join the rows of ``begun`` and new ones, ``[rows, heads, 2 + S]``; ``count`` in all."""
+    def _joined(self, begun: Draft, total: FloatArray | None, count: int) -> AttentionRows:
+        """Join the rows of ``begun`` with new ones, ``[rows, heads, 2 + S]``; ``count`` in all."""
         if total is None:
             self._fail("no worker captures the heads that the engine was started for")
         before = begun.rows
@@ -219,8 +207,6 @@ class DraftEngine:
         if total.shape[0] < count:
             self._fail(f"expected {count} attention rows, one per token, got {total.shape[0]}")
         total = total[:count]
-        if total.shape[1:] != (len(readout.heads), 2 + len(prompt.token_word)):
-            self._fail(f"attention rows came in shape {total.shape[1:]}")
         if not np.isfinite(total).all():
             bad = sorted(set(np.nonzero(~np.isfinite(total))[0].tolist()))
             self._fail(f"the attention rows of draft tokens {bad} were not captured")
@@ -233,9 +219,10 @@ class DraftEngine:
 
 
 def _still_expected(expected: tuple[int, ...], found: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the tokens to expect after ``found``, whose last token was not expected there.
+    """Return the tokens to expect after ``found``, whose last token differs from the expected one.
 
-    They are the tokens after its next occurrence in the expected ones, or after the replaced token.
+    If this token occurs later among the expected tokens, those after it are returned; if not, those
+    after the token that it replaced.
     """
     rest = expected[len(found) - 1 :] if found else ()
     return rest[rest.index(found[-1]) + 1 :] if found and found[-1] in rest else rest[1:]

@@ -1,11 +1,8 @@
 """Ends a request inside the worker, before the next token is sampled.
 
-The rows of a step are ready when its logits are. Once a scan over them rejects a token, nothing
-after it can be emitted, so the turn is ended by force; the scan of the finished draft decides
-exactly as on the whole one. The same happens where the model decodes another token than was
-expected: tokens after that one are of no use.
-
-vLLM has two model runners with a logits-processor interface each.
+The turn is ended by force once the gate rejects a token or the model decodes another token than the
+expected one: later tokens cannot be used. vLLM has two model runners, each with its own interface
+for logits processors.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +24,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
     """For model runner V1, which uses one function per request."""
 
     def is_argmax_invariant(self) -> bool:
-        """Return no, because the end of a turn is forced."""
+        """Return ``False``, because the end of a turn is forced."""
         return False
 
     def new_req_logits_processor(
@@ -42,7 +39,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
 
 
 class EarlyStopV2(V2Processor):  # type: ignore[misc]
-    """For model runner V2, which passes whole batches. It was never run on a device."""
+    """For model runner V2, which passes whole batches. It has never run on a device."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         super().__init__(vllm_config, req_states)
@@ -57,7 +54,7 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """End rejected requests; without speculative decoding every request has one row."""
+        """End rejected requests. Without speculative decoding, every request has one row."""
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
@@ -74,8 +71,8 @@ def key_of(params: Any) -> str | None:
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
     """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, if the request is over.
 
-    If the scan rejected a sampled token, the next greedy token is kept for the host. A turn that
-    the model itself ends is not changed.
+    If the scan rejected a sampled token, the next greedy token is stored for the host. If the model
+    itself ends the turn, nothing is changed.
     """
     request = REQUESTS.get(key)
     if request is None or not request.over:

@@ -1,18 +1,15 @@
 """Verifies expected tokens after a prompt, in the prefill that feeds them.
 
-The model's token after each of them is read from the hidden states of their positions, so a known
-continuation costs one forward pass and no decoding: speculative decoding with a whole earlier
-answer as the proposal. A position whose keys came from the prefix cache has no hidden state; its
-token is never assumed.
+The model's token after each of them is read from the hidden state of its position. A position whose
+keys came from the prefix cache has no hidden state, so its token is not verified.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 
 class Expected:
-    """Expected ``tokens`` at the end of a prompt of ``length`` tokens, as far as verified.
+    """Expected ``tokens`` at the end of a prompt of ``length`` tokens, and their verification.
 
     Attributes:
         begin: position of the query that predicts the first token.
@@ -46,13 +43,13 @@ class Expected:
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:
-        """Return the positions to verify among the ``count`` ones after ``computed``."""
-        at = self.begin + len(self._best)
-        end = self.begin + len(self._tokens)
+        """Return the places to verify among the ``count`` tokens after ``computed`` ones."""
+        at = self.begin + len(self._best) - computed
+        end = self.begin + len(self._tokens) - computed
         if self.over or at == end:
             return range(0)
-        self.covered = computed <= at
-        return range(at, min(computed + count, end)) if self.covered else range(0)
+        self.covered = at >= 0
+        return range(at, min(count, end)) if self.covered else range(0)
 
     def note(self, best: Iterable[int]) -> None:
         """Record the model's greedy tokens at the positions that were due, in order."""
@@ -73,27 +70,19 @@ class Expected:
             self._cut = True
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Positions of one request whose greedy tokens are needed in the current step.
-
-    Attributes:
-        request: vLLM's id of the request.
-        computed: position of the first token that the step feeds.
-    """
-
-    expected: Expected
-    request: str
-    computed: int
-    positions: range
-
-
-def read_greedy(runner: Any, counts: Mapping[str, int], due: Sequence[Due]) -> None:
+def read_greedy(
+    runner: Any, counts: Mapping[str, int], due: Mapping[str, tuple[Expected, range]]
+) -> None:
     """Read the greedy tokens that are due, after the forward pass and before sampling.
 
-    Both of vLLM's model runners keep the hidden states of a step until it is sampled, one row for
-    each token, request after request in the order of their batch; vLLM reads the log-probabilities
-    of prompts from there, too. ``counts`` are the tokens that the step feeds, by request.
+    Both of vLLM's model runners keep the hidden states of a step until it is sampled. There is one
+    row for each token, request after request in the order of their batch. vLLM reads the
+    log-probabilities of prompts from them, too.
+
+    Args:
+        runner: vLLM's model runner.
+        counts: number of tokens that the step feeds, by vLLM's id of the request.
+        due: what ``Expected.due`` returned for each request.
     """
     state = runner.execute_model_state
     batch = state.input_batch if hasattr(state, "input_batch") else runner.input_batch
@@ -102,15 +91,12 @@ def read_greedy(runner: Any, counts: Mapping[str, int], due: Sequence[Due]) -> N
     for request in batch.req_ids:
         first[request] = total
         total += counts[request]
-    places: list[int] = []
-    for item in due:
-        offset = first[item.request] - item.computed
-        places += [offset + position for position in item.positions]
+    places = [first[request] + token for request, (_, tokens) in due.items() for token in tokens]
     logits = runner.model.compute_logits(state.hidden_states[places])
-    if logits is None:  # another rank has them and samples
+    if logits is None:  # another rank has the logits and samples
         return
     # As in vLLM's sampler, so that equal scores are decided alike.
     best = logits.float().argmax(-1).tolist()
-    for item in due:
-        item.expected.note(best[: len(item.positions)])
-        del best[: len(item.positions)]
+    for expected, tokens in due.values():
+        expected.note(best[: len(tokens)])
+        del best[: len(tokens)]

@@ -1,8 +1,8 @@
-"""Engines on a CPU start as forks of one process that has imported vLLM.
+"""Starts engines on a CPU as forks of one process that has imported vLLM.
 
-vLLM spawns them, and each imports vLLM for itself: 6 s of a core, three times for a cascade. A
-plain fork of the owner is unsafe; the server has one thread and has loaded no plug-in. On CUDA
-engines are spawned: the server was not tested there.
+vLLM would spawn them, and each would spend 6 core-seconds on importing vLLM. A plain fork of the
+owner is unsafe, but the server has one thread and has loaded no plug-in. On CUDA, engines are
+spawned, because the server was not tested there.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ from multiprocessing import connection, forkserver, resource_tracker
 from types import SimpleNamespace
 from typing import Any
 
-from alignatt_agent.engine import plugin, process_files
+from alignatt_agent.engine import plugin
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class EngineProcess:
-    """A process with the current environment and niceness of its owner, not of the server.
+    """A process with the current environment and niceness of its owner instead of the server's.
 
-    Several threads may ask for its exit code. It can be read once: without the lock, the thread
-    that comes second would store 255 instead. `multiprocessing` itself reads the codes of all
-    children, without this lock, when another one starts.
+    Several threads may request its exit code, which can be read only once: without the lock, the
+    second thread would store 255. When another child starts, `multiprocessing` reads the codes of
+    all children without this lock.
     """
 
     def __init__(self, target: Callable[..., None], **options: Any) -> None:
@@ -56,28 +56,28 @@ def _run(
     *arguments: Any, **named: Any,
 ) -> None:  # fmt: skip
     """Run the target of a process inside that process."""
-    # Only what differs: without its first variable a process cannot set its title.
+    # Only the differences: without its first variable, a process cannot set its title.
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment.items() - os.environ.items())
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
-    plugin.watch(owner)  # vLLM waits 5 min for it
+    plugin.watch(owner)  # vLLM waits for a dead owner for 5 min
     gc.freeze()  # vLLM collects garbage five times, which takes 1.5 s with the server's objects
-    process_files.sign(os.getppid())  # it also holds a semaphore of joblib
     target(*arguments, **named)
 
 
 def begin() -> None:
     """Let the server import vLLM in parallel with its owner; calling it again has no effect."""
-    # Not our own worker's module: vLLM looks for Triton kernels in all loaded modules, and fails on
-    # one that it imports.
+    # The module of our own worker is not preloaded: vLLM searches all loaded modules for Triton
+    # kernels, and fails on a module that it is importing.
     _CONTEXT.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
-    # Ctrl-C is for the owner, which ends its engines; they inherit this. The start of the tracker
-    # would undo it.
+    # Only the owner handles Ctrl-C, and ends its engines, which inherit the blocked signal. The
+    # tracker starts first, because its start would unblock the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    # Exported, but not documented: the documented API starts the server with its first process.
+    # This function is exported, but not documented. The documented API starts the server with the
+    # first process.
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -87,5 +87,5 @@ def use() -> None:
     from vllm.v1.engine import utils
 
     begin()
-    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # all that vLLM uses
+    context = SimpleNamespace(Process=EngineProcess, Queue=_CONTEXT.Queue)  # vLLM uses only these
     utils.get_mp_context = lambda: context

@@ -14,7 +14,7 @@ from alignatt_agent.types import EngineError, FloatArray
 def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None = None) -> Any:
     """Build vLLM's ``SamplingParams`` of a greedy request that ends at ``stops``.
 
-    ``asked`` has fields of ``CaptureRequest``, for the workers.
+    ``asked`` contains fields of ``CaptureRequest`` for the workers.
     """
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -30,7 +30,7 @@ def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None 
 
 
 def stop_ids(model: ServedModel) -> frozenset[int]:
-    """Ids that end a turn, from the generation configuration and the tokenizer."""
+    """Return the ids that end a turn, from the generation configuration and the tokenizer."""
     written = model.config.try_get_generation_config() or {}
     return joined_ids(written.get("eos_token_id"), model.tokenizer().eos_token_id)
 
@@ -39,13 +39,6 @@ def joined_ids(*values: int | list[int] | None) -> frozenset[int]:
     """Join single ids and lists of ids."""
     lists = ([value] if isinstance(value, int) else value or [] for value in values)
     return frozenset(itertools.chain.from_iterable(lists))
-
-
-def logprobs(output: Any) -> FloatArray:
-    """Return the log-probability of every sampled id."""
-    ids, places = output.outputs[0].token_ids, output.outputs[0].logprobs
-    values = [place[token].logprob for token, place in zip(ids, places, strict=True)]
-    return np.array(values, np.float32)
 
 
 def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
@@ -64,12 +57,12 @@ class CaptureResult:
     """Rows and verification of one request, over all workers.
 
     Attributes:
-        rows: ``[rows, heads, 2 + S]``; ``None`` when no worker captures a head.
-        next_token: the token that greedy decoding would have taken when the request was ended
+        rows: ``[rows, heads, 2 + S]``; ``None`` if no worker captures a head.
+        next_token: the token that greedy decoding would have chosen next, if the request was ended
             early; ``None`` if it was not, or if that token is unknown.
-        replay_s: seconds in which the rows were computed.
-        agreed: how many of the expected tokens are verified.
-        rejected: whether the gate closed.
+        replay_s: seconds for computing the rows.
+        agreed: number of expected tokens that are verified.
+        rejected: whether the gate rejected a token.
     """
 
     rows: FloatArray | None
@@ -83,7 +76,7 @@ def fetch(model: ServedModel, key: str) -> CaptureResult:
     """Fetch the result of a finished request, which the workers then forget."""
     answers = model.ask_workers("alignatt_fetch", key)
     if None in answers:
-        raise EngineError(f"{model.name}: a worker does not know the request whose rows it has")
+        raise EngineError(f"{model.name}: a worker does not know the request")
     shapes, data, tokens, seconds, agreed, rejected = zip(*answers, strict=True)
     pairs = zip(shapes, data, strict=True)
     parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]

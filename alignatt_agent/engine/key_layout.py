@@ -5,16 +5,16 @@ from typing import Any
 import torch
 
 _BASE = 128
-"""Digits 1..128 are exact in every floating-point type a cache can have."""
+"""The digits 1 to 128 are exact in every floating-point type that a cache can have."""
 
 
 class Keys:
     """Keys in the cache of one vLLM ``Attention`` layer.
 
-    The layout is discovered, not assumed, see ``key_index``. Backends seen so far store a key
-    element at a fixed step per position and per dimension, which a strided view reads without
-    moving anything (CPU: ``[D, N]`` pages; CUDA: ``[N, 2 D]``). Other permutations, such as the
-    one for AMX, are gathered element by element.
+    ``key_index`` finds the layout. Most backends store the elements of a key at a fixed
+    distance for each position and dimension, so a strided view reads them without a copy
+    (CPU: pages of ``[D, N]``; CUDA: ``[N, 2 D]``). Other permutations, such as the one for AMX, are
+    gathered element by element.
     """
 
     def __init__(self, layer: Any) -> None:
@@ -23,7 +23,7 @@ class Keys:
         self._shape = index.shape
         self._index = index.flatten()
         self._cache = cache
-        self._view = _strided_view(cache, _places(cache, index))
+        self._view = _strided_view(cache, index)
 
     def __call__(self, blocks: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
         """Return ``[M, h, B, N, D]`` keys.
@@ -38,19 +38,18 @@ class Keys:
             return keys.view(*keys.shape[:-1], *self._shape)
         if self._view.stride(-1) <= self._view.stride(-2):
             keys = self._view[blocks, heads]
-        else:  # copied in memory order, which is about ten times faster
+        else:  # copying in memory order is about ten times faster
             keys = self._view.transpose(-1, -2)[blocks, heads].transpose(-1, -2)
         return keys
 
 
-def _places(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Turn offsets into a flattened page, ``[N, D]``, into distances in memory."""
+def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | None:
+    """View a cache as ``[blocks, heads, N, D]`` keys; ``None`` if no view exists.
+
+    ``index`` is that of ``key_index``.
+    """
     width = cache.shape[3]
-    return index // width * cache.stride(2) + index % width * cache.stride(3)
-
-
-def _strided_view(cache: torch.Tensor, places: torch.Tensor) -> torch.Tensor | None:
-    """View a cache as ``[blocks, heads, N, D]`` keys; ``None`` if no view exists."""
+    places = index // width * cache.stride(2) + index % width * cache.stride(3)
     begin = int(places[0, 0])
     rows, columns = int(places[1, 0]) - begin, int(places[0, 1]) - begin
     numbers = [torch.arange(n, device=places.device) for n in places.shape]
@@ -65,12 +64,11 @@ def _strided_view(cache: torch.Tensor, places: torch.Tensor) -> torch.Tensor | N
 
 
 def key_index(layer: Any) -> torch.Tensor:
-    """Find where ``layer``'s backend stores each key element inside a page.
+    """Find the place of each key element inside a page of the layer's backend.
 
-    Known digits are written through the backend's own cache update into a scratch cache with the
-    strides of the real one, ``[blocks, kv heads, block size, width]``, and read back. Any layout
-    that permutes elements inside the page of one block and head is understood; anything else is
-    refused.
+    The backend's own update function writes known digits into a scratch cache with the strides of
+    the real one, ``[blocks, kv heads, block size, width]``; then they are read back. Any layout
+    that permutes elements inside the page of one block and head is accepted. Others are refused.
 
     Returns:
         ``[block size, head_dim]`` int64 offsets into a page flattened to ``block size * width``.

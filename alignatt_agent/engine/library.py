@@ -1,4 +1,4 @@
-"""Library interface: any decoder on vLLM, token ids with the attention rows of chosen heads."""
+"""Library interface: token ids and attention rows of chosen heads, for any decoder on vLLM."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class AttentionEngine(DraftEngine):
     ) -> Draft:
         """Continue a prompt greedily; the result has ``token_ids``, ``rows`` and ``ended``.
 
-        ``span`` has the positions ``[start, end)`` that rows cover, default all; the other mass is
-        in ``rows.prompt`` and ``rows.suffix``. ``row`` is the query at each new token, or the one
-        that predicts it.
+        ``span`` is the range of positions ``[start, end)`` that rows cover, by default all; the
+        other mass is in ``rows.prompt`` and ``rows.suffix``. ``row`` chooses the query at each new
+        token, or the query that predicts it.
         """
         start, end = span or (0, len(prompt_ids))
         prompt = Prompt(tuple(prompt_ids), start, tuple(range(end - start)))

@@ -1,6 +1,7 @@
-"""Compute how much memory of a GPU the engines of a configuration need, and split it.
+"""Computes the GPU memory that the engines of a configuration need, and divides it among them.
 
-The plan was never verified on a GPU: vLLM's actual cache is printed when engines start.
+The plan has never been verified on a GPU. The size of vLLM's actual cache is printed when engines
+start.
 """
 
 import math
@@ -24,22 +25,23 @@ TOWER = 0.7 * GIB
 """Assumed: audio tower of a translation model that transcribes, and its activations, in bytes."""
 
 FREE = 0.05
-"""Share of a GPU that is left free, for other programs and fragmentation."""
+"""Share of a GPU that stays free for other programs and fragmentation."""
 
 LEAST_CONTEXT = MAX_CONTEXT // 2
-"""Context that ``auto`` uses instead of ``MAX_CONTEXT`` if memory is short, in tokens."""
+"""Context in tokens that ``auto`` uses instead of ``MAX_CONTEXT`` if memory is short."""
 
 _STEP_TOKENS, _GRAIN, _TAILS = 2048, 1000, 2
-"""vLLM's default of ``max_num_batched_tokens``; a share is a multiple of 1 / ``_GRAIN``; the live
-tail grows to this many ``speech.max_tail_s`` if the recognizer keeps failing."""
+"""vLLM's default of ``max_num_batched_tokens``; a share is a multiple of 1 / ``_GRAIN``; the length
+of the live tail in units of ``speech.max_tail_s`` if the recognizer fails repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Memory of one engine, in bytes; the cache of one longest request, and of all at once.
+    """Memory of one engine, in bytes.
 
-    vLLM profiles no audio encoder (``skip_mm_profiling``), so the memory of a running ``encoder``
-    is not part of the engine's share.
+    ``request`` is the cache of one request of the largest length, ``requests`` that of all
+    concurrent ones. vLLM does not profile audio encoders (``skip_mm_profiling``), so the memory of
+    a running ``encoder`` is not part of the engine's share.
     """
 
     weights: float
@@ -50,7 +52,7 @@ class Need:
 
     @property
     def least(self) -> float:
-        """Least memory with which the engine starts."""
+        """Smallest amount of memory with which the engine starts."""
         return self.weights + self.activations + CONTEXT + self.request
 
 
@@ -58,8 +60,8 @@ class Need:
 class MemoryPlan:
     """Shares of a GPU by role, and the chosen models, with numbers instead of ``auto``.
 
-    ``total`` is its memory and ``usable`` what engines may take, in bytes; ``shares`` is empty
-    where they do not fit.
+    ``total`` is the memory of the GPU, ``usable`` the part for engines, in bytes. ``shares`` is
+    empty if the engines do not fit.
     """
 
     total: float
@@ -85,12 +87,12 @@ class MemoryPlan:
         yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
 
     def refusal(self) -> str:
-        """Explain why the engines do not fit, and name what would fit."""
+        """Explain why the engines do not fit, and name configurations that fit."""
         least = sum(need.least + need.encoder for need in self.needs.values())
         listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
         if written := written_shares(self.models):
             shares = ", ".join(f"{role} {share:g}" for role, share in written.items())
-            found = f"the written shares are {shares}: raise or lower them, or write {AUTO}"
+            found = f"the configured shares are {shares}: raise or lower them, or write {AUTO}"
         else:
             names = known_resources("agent_configs", ".yaml")
             configs = {name: load_config(name) for name in names}
@@ -104,21 +106,21 @@ class MemoryPlan:
             found = f"configurations that fit: {', '.join(others) or 'none'}"
         return (
             f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
-            f"; or take a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB with nothing else on it "
-            "(`nvidia-smi` lists what is)"
+            f"; or take a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB without other programs "
+            "(`nvidia-smi` lists them)"
         )
 
 
 def plan(config: AgentConfig, total: float, free: float | None = None) -> MemoryPlan:
     """Split a GPU of ``total`` bytes, of which ``free`` are free (default: all).
 
-    With ``gpu_memory_utilization: auto`` the recognizer is ``models.asr`` or its ``smaller`` one,
-    and a context that is not written is the longer of two, whatever fits.
+    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr`` or, if it does not fit,
+    its ``smaller`` one. A context that is not configured has the larger of two lengths that fits.
     """
     if not total:
         raise UnknownSizeError(
-            "`nvidia-smi` does not tell the memory of this GPU, which may be a part of one (MIG, "
-            f"vGPU): write models.*.engine.{SHARE} in numbers, which `alignatt doctor --config "
+            "`nvidia-smi` does not report the memory of this GPU, which may be a part of one (MIG, "
+            f"vGPU): set models.*.engine.{SHARE} to the numbers that `alignatt doctor --config "
             "CONFIG --gpu GIB` computes"
         )
     written = written_shares(config.models)
@@ -158,8 +160,8 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
     tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
     streams = int(engine.get("max_num_seqs", MAX_STREAMS))
     ranks = int(engine.get("tensor_parallel_size", 1))
-    # A gated layer's two halves and their product, the residual stream, and the sampler's copies
-    # of the logits, which are 4 bytes wide.
+    # The two halves of a gated layer and their product, the residual stream, and the sampler's
+    # copies of the logits in float32.
     step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
     audio = 3 * found.largest_frame * seconds * size
     request = window_of(model) * found.cache * size / ranks
@@ -169,7 +171,7 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
 def _shares(
     needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
 ) -> dict[str, float]:
-    """Give each engine the least that it needs, then share the rest among the caches."""
+    """Give each engine the memory that it needs to start, then divide the rest among the caches."""
     planned = {role: need for role, need in needs.items() if role not in written}
     left = usable - sum(written.values()) * total
     left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())

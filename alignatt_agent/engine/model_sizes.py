@@ -1,4 +1,4 @@
-"""Parameters and cache size of a model, from its ``config.json``, without its weights."""
+"""Computes the number of parameters and the cache size of a model from its ``config.json``."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _AUDIO_FRAMES_PER_S = 100
 
 _CACHED = ("self_attn.k_proj", "self_attn.v_proj")
-"""Types of layers that keep keys and values in the cache."""
+"""Layers whose output is stored in the cache: keys and values."""
 
 
 class UnknownSizeError(ConfigError):
@@ -34,16 +34,16 @@ class Sizes:
     """Sizes of a model, as numbers of values.
 
     Attributes:
-        weights: all of them.
-        tables: those of which a decoding step reads one row: embeddings that are not the output.
-        tower: those of the audio encoder.
-        cache: values that a token leaves in the cache.
-        layers: of the decoder.
+        weights: all weights.
+        tables: embeddings that are not also the output; a decoding step reads one row of them.
+        tower: weights of the audio encoder.
+        cache: values that a token adds to the cache.
+        layers: layers of the decoder.
         hidden: width of the decoder.
-        inner: width of its largest layer.
+        inner: width of its widest layer.
         outputs: size of the vocabulary, or number of time bins.
-        largest_frame: values of the audio encoder's widest feature map, for a second of audio.
-        value_bytes: bytes of a value of the checkpoint.
+        largest_frame: values of the audio encoder's widest feature map for a second of audio.
+        value_bytes: bytes of one value.
     """
 
     weights: int
@@ -63,7 +63,7 @@ def sizes_of(model: ModelConfig) -> Sizes:
     return _sizes_of(model.path, model.revision, model.dtype)
 
 
-@cache  # 0.1 to 0.4 s each
+@cache  # a call takes 0.1 to 0.4 s
 def _sizes_of(path_or_id: str, revision: str | None, dtype: Any) -> Sizes:
     model = ModelConfig(path=path_or_id, revision=revision, dtype=dtype)
     try:
@@ -72,8 +72,8 @@ def _sizes_of(path_or_id: str, revision: str | None, dtype: Any) -> Sizes:
         config = PUBLISHED.get(model.path)
     if config is None:
         raise UnknownSizeError(
-            f"{model.path} is not on this machine, and its dimensions are not among those of "
-            f"{', '.join(PUBLISHED)}; fetch it"
+            f"{model.path} is not on this machine; expected a downloaded model (`alignatt fetch`) "
+            f"or one of {', '.join(PUBLISHED)}"
         )
     try:
         return sizes(config, model.dtype)
@@ -88,9 +88,9 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
     """Compute the sizes of a model.
 
     Args:
-        config: its ``config.json``; of multimodal models the text model counts, of Qwen3-ASR and
-            Whisper the audio encoder, too.
-        dtype: computation type; ``auto`` is the checkpoint's.
+        config: its ``config.json``. Of multimodal models only the text model counts, except that
+            the audio encoders of Qwen3-ASR and Whisper are included.
+        dtype: computation type; ``auto`` is the type of the checkpoint.
     """
     whole = config.get("thinker_config", config)
     model, text, largest_frame = _models(config)
@@ -104,7 +104,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
         layer.out_features for name, layer in text.named_modules() if name.endswith(_CACHED)
     )
     if not cache:
-        raise ValueError("its layers cache something other than keys and values")
+        raise ValueError("its layers do not cache keys and values")
     parameters = model.num_parameters()
     return Sizes(
         weights=parameters + (0 if tied else outputs * hidden),
@@ -121,9 +121,9 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
 
 
 def _models(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
-    """Build the whole model and its decoder without allocating weights.
+    """Build the model without allocating weights.
 
-    Returns them with the values of the encoder's widest feature map, for a second of audio.
+    Returns the model, its decoder, and the values of the encoder's widest feature map for a second.
     """
     kind, thinker = config["model_type"], config.get("thinker_config")
     if kind == "whisper":

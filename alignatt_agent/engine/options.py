@@ -20,25 +20,26 @@ MAX_CONTEXT = 4096
 """Default length of a request with its answer, in tokens; a minute of audio takes 800."""
 
 MAX_STREAMS = 32
-"""Default number of requests that run at once."""
+"""Default number of concurrent requests."""
 
 LARGE = 500_000_000
-"""Bytes of weights above which arithmetic and memory limit a model, not overhead."""
+"""Bytes of weights above which arithmetic and memory, rather than overhead, limit a model."""
 
 PROVED_ON_CUDA = frozenset({"translation"})
-"""Engines that run on a GPU with TRITON_ATTN, without graphs until those are proved: rows of others
-were not compared. Transcripts are verified from hidden states, which graphs keep."""
+"""Engines that run on a GPU with TRITON_ATTN, and without graphs until `alignatt prove` verifies
+them, because rows of other backends were not compared. Transcripts are verified from hidden states,
+which graphs do not change."""
 
 TRITON_CAPABILITIES = frozenset({10})
-"""Major CUDA capabilities on which every engine runs with TRITON_ATTN: vLLM would take FlashInfer,
-which has no kernel for Gemma-4's heads of 512 values."""
+"""Major CUDA capabilities on which every engine runs with TRITON_ATTN. vLLM would choose
+FlashInfer, which has no kernel for Gemma-4's heads of 512 values."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
 """Arguments that are derived from the rest of the configuration."""
 
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
-    # Live audio never repeats, so neither its features nor its prefix are worth keeping.
+    # Live audio never repeats, so caching its features or its prefix is useless.
     "mm_processor_cache_gb": 0,
     "enable_prefix_caching": False,
     "skip_mm_profiling": True,
@@ -48,8 +49,8 @@ _AUDIO: Mapping[str, Any] = {
 def _plainly_rotated(config: Any) -> Any:
     """Remove the sections of rotary positions from a configuration of Qwen3-ASR.
 
-    Audio and text advance all three alike, which is plain rotary embedding: one operator, where
-    vLLM has a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
+    Audio and text advance all three sections equally. This is plain rotary embedding, which takes
+    one operator instead of a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
     """
     thinker = getattr(config, "thinker_config", None)  # vLLM also passes an empty configuration
     rotation = getattr(getattr(thinker, "text_config", None), "rope_parameters", None) or {}
@@ -64,7 +65,7 @@ def _as_aligner(config: Any) -> Any:
 
 
 _SPEECH: Mapping[str, Any] = {**_AUDIO, "enable_mm_embeds": True, "hf_overrides": _plainly_rotated}
-"""Qwen3-ASR and its aligner take features, see ``Features``; vLLM counts them as embeddings."""
+"""Qwen3-ASR and its aligner get features (``Features``), which vLLM counts as embeddings."""
 
 _BY_ROLE: Mapping[str, Mapping[str, Any]] = {
     "asr": _SPEECH,
@@ -78,13 +79,13 @@ _TRANSCRIBING: Mapping[str, Any] = {
     "enable_prefix_caching": True,
     "language_model_only": False,
 }
-"""A translation model that also transcribes; its other towers are not loaded."""
+"""A translation model that also transcribes. Its towers for images and video are not loaded."""
 
 
 def engine_arguments(
     role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], transcribes: bool = False
 ) -> dict[str, Any]:
-    """Arguments of vLLM's ``AsyncEngineArgs``; the configuration's ``engine:`` has the last word.
+    """Return arguments of vLLM's ``AsyncEngineArgs``; the section ``engine:`` overrides defaults.
 
     Args:
         role: ``"asr"``, ``"aligner"`` or ``"translation"``.
@@ -113,30 +114,27 @@ def engine_arguments(
         **(_TRANSCRIBING if transcribes else {}),
     }
     captured = tuple(heads) if role == "translation" else ()
-    _check_heads(captured, text)
+    if captured:
+        _check_heads(captured, text)
     # Transcripts are verified without rows. Encoder-decoder models were not tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
     given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
-    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's bound of its default
+    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's limit of its default
         arguments["max_num_batched_tokens"] = states  # Whisper's encoder takes 30 s in one step
     if captured or verifies:
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
         arguments["additional_config"] = HeadsToCapture(captured)
     if on_cpu():
-        # vLLM's default puts the worker behind the engine in a process of its own. Three engines
-        # are then six processes; on two busy cores they did not start within 200 s, where three
-        # processes took 41 s.
+        # vLLM's default starts the worker in a second process. On two busy cores, three engines did
+        # not start within 200 s with this default, but within 41 s with one process each.
         arguments["distributed_executor_backend"] = (
             "vllm.v1.executor.uniproc_executor.UniProcExecutor"
         )
-        if model.engine.get("distributed_executor_backend") == "ray":
-            # vLLM would choose another one and only log it.
-            raise ValueError("engine: distributed_executor_backend: ray does not run on CPUs")
     if "attention_config" not in model.engine and (backend := _attention_backend(role)):
         arguments["attention_backend"] = backend
     automatic = arguments["enforce_eager"] == AUTO
     arguments.update(proof.chosen(model, captured) if automatic else model.engine)
-    if arguments.get(SHARE) == AUTO:  # without a GPU, or an engine alone: vLLM's default
+    if arguments.get(SHARE) == AUTO:  # without a memory plan, vLLM's default applies
         del arguments[SHARE]
     return arguments
 
@@ -154,9 +152,7 @@ def eager(role: str, model: ModelConfig) -> Any:
 
 
 def _attention_backend(role: str) -> str | None:
-    """Attention backend of an engine; ``None`` leaves the choice to vLLM."""
-    if on_cpu():
-        return None
+    """Return the attention backend of an engine; ``None`` leaves the choice to vLLM."""
     from vllm.platforms import current_platform
 
     if not current_platform.is_cuda():
@@ -167,40 +163,42 @@ def _attention_backend(role: str) -> str | None:
 
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-"""Forked engines inherit vLLM's note that plug-ins were loaded, so ours would not run in them:
-they outlived a killed owner and did not report why they failed. vLLM spawns on the CPU only."""
+"""vLLM spawns engines only on a CPU. A forked engine inherits vLLM's flag that plug-ins are loaded,
+so ours does not run in it: such engines outlived a killed owner and did not report errors."""
 
 _LONGEST_FOLDER = 70
-"""A socket's path has at most 107 characters. vLLM never removes its sockets (9 a run), so they lie
-in the folder that is removed with this process."""
+"""A socket's path has at most 107 characters. vLLM never removes its sockets (9 for each run), so
+they are placed in the folder that is removed with this process."""
 
 
 @contextmanager
 def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
-    """Environment that engines of located ``models`` inherit.
+    """Set the environment that engines of located ``models`` inherit.
 
     The user's variables are kept, except the start method.
     """
-    # The first part must be set before vLLM is imported to find its platform.
+    # This part must be set before vLLM is imported to detect its platform.
     ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
     if len(process_files.folder()) <= _LONGEST_FOLDER:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
     # FlashInfer's sampler compiles CUDA code at start-up; greedy decoding needs none of it.
     ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
+    # joblib, which vLLM imports, would create a semaphore that remains if the process is killed.
+    ours["JOBLIB_MULTIPROCESSING"] = "0"
     with environment({**ours, **QUIET}), environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():
-            # A large model takes all cores, as the stages of a chunk run in turn: with two instead
-            # of one, drafts of 1.5 billion parameters took 0.57 of the time. Beside small ones a
-            # core stays free for the process that feeds the engines: a second thread was no faster
-            # (3.1 and 3.0 ms per token), passive waiting 3 times slower.
+            # The stages of a chunk run in turn, so a large model uses all cores: drafts of 1.5
+            # billion parameters took 0.57 of the time with two cores instead of one. With small
+            # models, one core stays free for the process that feeds the engines: a second thread
+            # was no faster (3.1 and 3.0 ms per token), and passive waiting was 3 times slower.
             cores = len(os.sched_getaffinity(0))
             threads = cores if sum(map(weight_bytes, models)) > LARGE else max(1, cores - 1)
             cpu = {
                 "VLLM_CPU_KVCACHE_SPACE": "1",
                 "OMP_NUM_THREADS": str(threads),
-                # vLLM would bind every tensor-parallel worker to a NUMA node of its own and
-                # refuses to start where there are fewer.
+                # vLLM would bind each tensor-parallel worker to a separate NUMA node, and refuse to
+                # start if there are too few.
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             }
         with environment(cpu):
@@ -211,19 +209,14 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     known = {field.name for field in fields(AsyncEngineArgs)} - _OURS
-    for key in engine:
-        if key in _OURS:
-            raise ValueError(f"engine: {key!r} cannot be set, the agent sets it; remove it")
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
-            raise ValueError(
-                f"engine: vLLM has no argument {key!r}; the nearest that it knows is {near!r}"
-            )
+    for key in sorted(engine.keys() - known):
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"engine: vLLM has no argument {key!r} to set here; the nearest one is {near!r}"
+        )
 
 
 def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
-    if not heads:
-        return
     layers, count = text.num_hidden_layers, text.num_attention_heads
     bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
     if bad:
@@ -233,7 +226,7 @@ def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
 def on_cpu() -> bool:
     """Whether vLLM runs its models on the CPU."""
     if installed("vllm-cpu"):
-        # Decided before vLLM is imported (4 s), so that another process can import it in parallel.
+        # This does not import vLLM (4 s), so the fork server can import it in parallel.
         return True
     from vllm.platforms import current_platform
 

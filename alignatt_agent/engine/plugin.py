@@ -1,9 +1,9 @@
-"""vLLM plug-in: vLLM runs it in every process of this environment; it changes only ours.
+"""vLLM plug-in: vLLM runs it in every process of this environment, but it changes only ours.
 
-It lets vLLM's Qwen3-ASR and Gemma-4 load where torchvision is not installed: their modules import
-image processors, and those name torchvision without needing it for audio and text. It gives vLLM's
-linear layers on a CPU input that suits oneDNN. It reports why an engine failed. It ends our engine
-processes immediately when they are done, and when their owner was killed.
+It lets vLLM's Qwen3-ASR and Gemma-4 load without torchvision: their modules import image
+processors, which name torchvision but do not need it for audio and text. It adapts the input of
+vLLM's linear layers on a CPU to oneDNN. It reports the errors of engines. It ends our engine
+processes as soon as they are finished or their owner is killed.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 from torch.nn.functional import pad
 
-from alignatt_agent.engine import crash_report, process_files
+from alignatt_agent.engine import crash_report
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
 """Environment variable with the process id of the owner of our engines."""
@@ -35,17 +35,16 @@ _PLACEHOLDERS = (
 
 
 def register() -> None:
-    """Prepare a vLLM process of ours and no other; calling it again has no effect."""
+    """Prepare a process of our engines or their owner; calling it again has no effect."""
     owner = int(os.environ.get(OWNER, "0"))
     if not owner:
         return
     prepare()
     if owner != os.getpid():
         crash_report.listen()
-        process_files.sign(os.getpid())
         watch(owner)
         if multiprocessing.parent_process() is not None:
-            # The lowest priority: it runs after all other finalizers.
+            # With the lowest priority, it runs after all other finalizers.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
 
 
@@ -58,10 +57,10 @@ def prepare() -> None:
 
 
 def _suit_onednn() -> None:
-    """Give vLLM's oneDNN operator contiguous rows, in few different counts.
+    """Give vLLM's oneDNN operator contiguous rows, in few different numbers.
 
-    Whether a convolution gives its output transposed depends on the machine and the length. And
-    oneDNN compiles another kernel for every layer and number of rows; vLLM keeps 32.
+    Whether the output of a convolution is transposed depends on the machine and the length. oneDNN
+    compiles a kernel for every layer and number of rows, and vLLM keeps only 32 kernels.
     """
     from vllm.platforms import current_platform
 
@@ -85,7 +84,7 @@ def _suit_onednn() -> None:
 
 
 def padding(rows: int) -> int:
-    """Return how many rows to add, so that few kernels are needed: 31 for up to 256 rows."""
+    """Return the number of rows to add, so that few kernels are needed: 31 for up to 256 rows."""
     return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
 
 
@@ -98,12 +97,12 @@ def watch(owner: int) -> None:
 def _end_with(owner: int) -> None:
     """End this process within seconds of ``owner``, or of the fork server.
 
-    Not by ``prctl(PR_SET_PDEATHSIG)``: it fires when the thread that started the process ends,
-    which is one of a pool, and on the fork server instead of the owner.
+    ``prctl(PR_SET_PDEATHSIG)`` does not help: it reacts to the end of the thread that started the
+    process, which belongs to a pool, and to the end of the fork server instead of the owner.
     """
     parent, begun_by = multiprocessing.parent_process(), os.getppid()
     if parent is not None and parent.pid == owner:
-        # Not by its id: a dead owner keeps its id until its parent waits for it.
+        # Its id does not help: a dead owner keeps its id until its parent waits for it.
         while parent.is_alive() and os.getppid() == begun_by:
             parent.join(1.0)
     else:

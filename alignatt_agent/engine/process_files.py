@@ -1,9 +1,7 @@
-"""Files of engine processes; removed with their owner or, after a kill, by the next owner."""
+"""Folder for files of engines; removed with its owner or, if that was killed, by the next one."""
 
 import atexit
-import contextlib
 import functools
-import itertools
 import json
 import os
 import shutil
@@ -14,18 +12,14 @@ from pathlib import Path
 import psutil
 
 FOLDER = "ALIGNATT_ENGINE_FOLDER"
-"""Environment variable with the folder of an owner's engines."""
+"""Environment variable with this folder."""
 
-_PREFIX, _OWNER, _ENGINE = "alignatt-engines-", "owner.json", "engine-"
-_SEMAPHORES = Path("/dev/shm")
+_PREFIX, _OWNER = "alignatt-engines-", "owner.json"
 
 
 @functools.cache
 def folder() -> str:
-    """Folder of this process's engines, with their sockets and crash reports.
-
-    A killed process cannot remove its folder; the next process on the same machine does.
-    """
+    """Return the folder of this process's engines, with their sockets and crash reports."""
     remove_abandoned()
     path = tempfile.mkdtemp(prefix=_PREFIX)
     owner = [_machine(), os.getpid(), psutil.Process().create_time()]
@@ -34,31 +28,15 @@ def folder() -> str:
     return path
 
 
-def sign(process: int) -> None:
-    """Record an engine process in the owner's folder."""
-    if where := os.environ.get(FOLDER):
-        with contextlib.suppress(OSError):  # the owner has ended, and its folder was removed
-            (Path(where) / f"{_ENGINE}{process}").touch()
-
-
 def remove_abandoned() -> None:
-    """Remove folders whose owners and engines have ended, and the semaphores of those processes.
-
-    joblib, which vLLM imports, creates a semaphore in every process and removes it at the end; Ray
-    kills the process that would remove it.
-    """
+    """Remove the folders of owners that have ended."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             machine, owner, begun = json.loads((path / _OWNER).read_text())
-        except (OSError, ValueError):  # another user's, or still being created
+        except (OSError, ValueError):  # it belongs to another user, or is not complete yet
             continue
-        engines = [int(file.name.removeprefix(_ENGINE)) for file in path.glob(f"{_ENGINE}*")]
-        if machine != _machine() or _runs(owner, begun) or any(map(_runs, engines)):
-            continue
-        for process in itertools.filterfalse(_runs, (owner, *engines)):  # ids are reused
-            for semaphore in _SEMAPHORES.glob(f"sem.loky-{process}-*"):
-                semaphore.unlink(missing_ok=True)
-        shutil.rmtree(path, ignore_errors=True)
+        if machine == _machine() and not _runs(owner, begun):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _machine() -> str:
@@ -66,10 +44,10 @@ def _machine() -> str:
     return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
 
 
-def _runs(process: int, begun: float | None = None) -> bool:
+def _runs(process: int, begun: float) -> bool:
+    """Whether a process runs; another one may have got its id."""
     try:
         found = psutil.Process(process)
-        ended = found.status() == psutil.STATUS_ZOMBIE
-        return not ended and begun in (None, found.create_time())
+        return bool(found.create_time() == begun and found.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

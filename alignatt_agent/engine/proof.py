@@ -1,4 +1,4 @@
-"""Modes of the translation engine that were verified on this machine, see ``doctor.prove``."""
+"""Modes of the translation engine that ``doctor.prove`` verified on this machine."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ GPU_MODES: Mapping[str, Mapping[str, Any]] = {
     "full": _FULL,
     "full, FlashAttention": {**_FULL, "attention_backend": "FLASH_ATTN"},
 }
-"""Arguments of vLLM by mode; all are compared with the first."""
+"""Arguments of vLLM by mode; all modes are compared with the first."""
 
 CPU_MODES = {EAGER: GPU_MODES[EAGER], "compiled": {"enforce_eager": False}}
 MODES = {**GPU_MODES, **CPU_MODES}
@@ -32,7 +32,7 @@ _ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
 
 
 def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the subject of a verdict, which is valid for nothing else."""
+    """Return the subject of a verdict: the verdict is valid only for an equal subject."""
     path = Path(model.path)
     return {
         "device": device(),
@@ -63,7 +63,7 @@ def verdict_file(about: Mapping[str, Any]) -> Path:
 
 
 def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Store a verdict: ``ms`` per token of each mode, or the ``problems`` that refuse it."""
+    """Store a verdict: the ``ms`` per token of each mode, and the ``problems`` of refused modes."""
     path = verdict_file(about)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"about": about, "modes": modes}, indent=1) + "\n", encoding="utf-8")
@@ -82,7 +82,7 @@ def fastest(about: Mapping[str, Any]) -> str | None:
 
 
 def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
-    """Return a model's arguments of vLLM in a mode; configured ones are kept."""
+    """Return vLLM's arguments for a model in a mode; configured ones are kept."""
     written = {key: value for key, value in model.engine.items() if key != "enforce_eager"}
     return {**MODES[mode], **written}
 
@@ -91,7 +91,7 @@ def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, An
     """Return the arguments of the fastest verified mode, or of the eager mode without a verdict."""
     mode = fastest(subject(model, heads))
     if mode is None and heads:
-        why = "decodes eagerly: no faster mode is verified here. `alignatt prove CONFIG` compares"
-        gain = "and times them; CUDA graphs may take a quarter of the time for a token"
+        why = "decodes eagerly, because no faster mode is verified here. `alignatt prove CONFIG`"
+        gain = "verifies and times all modes; CUDA graphs may take a quarter of the time per token"
         print(model.path, why, gain, file=sys.stderr, flush=True)
     return in_mode(model, mode or EAGER)

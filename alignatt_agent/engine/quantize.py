@@ -1,9 +1,10 @@
 """Checkpoints with 8-bit weights and activations, for vLLM's kernels on a CPU.
 
-Every linear layer gets one scale for each output (round to nearest); activations get one for each
-token while the model runs, so an answer does not depend on the rest of the batch. On a CPU with
-VNNI instructions a decoded token takes half to two thirds of the time of 4-bit weights, a prompt a
-quarter: 4-bit weights are unpacked to 16 bits for each product (docs/results/real.md).
+Weights are rounded to nearest, with one scale for each output of a linear layer. Activations get
+one scale for each token while the model runs, so an answer does not depend on the rest of the
+batch. On a CPU with VNNI instructions, a decoded token takes half to two thirds of the time that
+4-bit weights need, and a prompt a quarter, because 4-bit weights are unpacked to 16 bits for each
+product (docs/results/real.md).
 """
 
 import json
@@ -34,8 +35,8 @@ QUANTIZATION: dict[str, Any] = {
 def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
     """Write the checkpoint of a causal language model to ``folder`` in 8 bits.
 
-    ``gguf`` is the file in the folder ``original`` to read, whose own quantization is undone first;
-    ``None``: safetensors are read. An interrupted call leaves nothing in ``folder``.
+    ``gguf`` is the name of a file in the folder ``original``, whose own quantization is undone
+    first; with ``None``, safetensors are read. An interrupted call leaves nothing in ``folder``.
     """
     import torch
     from safetensors.torch import save_file

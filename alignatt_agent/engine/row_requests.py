@@ -1,16 +1,14 @@
-"""Requests that need rows or verification, tracked without tensors or vLLM."""
+"""Keeps track of requests that need rows or verification, without tensors or vLLM."""
 
-import itertools
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from alignatt_agent.engine.expected_tokens import Due, Expected
+from alignatt_agent.engine.expected_tokens import Expected
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.policy.base import RowScan
 from alignatt_agent.types import FloatArray
@@ -21,25 +19,22 @@ EXTRA = "alignatt"
 PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
 """Columns of a row: mass on the prompt outside the source, mass on the draft, the source."""
 
-MAX_UNFETCHED = 256
-"""Finished requests whose rows wait to be fetched; the oldest is dropped first."""
-
 MAX_WAIT_S = 60.0
-"""Unfetched rows are dropped this long after their request ended, e.g. if it was aborted."""
+"""Seconds after the end of a request at which its rows are dropped, e.g. if it was aborted."""
 
 
 class HeadsToCapture:
     """Engine-wide list of heads, passed to the workers as vLLM's ``additional_config``.
 
-    vLLM hashes that object into the key of its compile cache. Captured heads do not change the
-    compiled graph, so all of them share one cache.
+    vLLM adds a hash of this object to the key of its compile cache. Captured heads do not change
+    the compiled graph, so all lists of heads share one cache.
     """
 
     def __init__(self, heads: tuple[tuple[int, int], ...]) -> None:
         self.heads = heads
 
     def compute_hash(self) -> str:
-        """Constant, see above."""
+        """Return a constant, see above."""
         return "alignatt"
 
 
@@ -47,7 +42,7 @@ class HeadsToCapture:
 class CaptureRequest:
     """One request for rows, verification of tokens, or both, and its results so far.
 
-    A client's entry ``EXTRA`` names fields up to ``expected``, which is a list of ids there.
+    A client's entry ``EXTRA`` has the fields up to ``expected``, which is a list of ids in it.
 
     Attributes:
         key: name under which the rows are fetched; unique among the requests of all clients.
@@ -57,18 +52,16 @@ class CaptureRequest:
         first: position of the first query whose row is requested.
         count: largest number of rows.
         heads: indices of the requested heads in the engine's list.
-        gate: settings of a policy, ``frontier``, and as ``earlier``, shape and float32 bytes
-            of the rows before ``first``; the draft ends at the first token that it rejects.
+        gate: settings of a policy, ``frontier``, and ``earlier``: shape and float32 bytes of the
+            rows before ``first``. The draft ends at the first token that the gate rejects.
         expected: the last tokens of the request's prompt, to be verified; the request ends when the
             model decodes another token.
-        blocks: block ids of each cache group.
-        epoch: changes whenever ``blocks`` does.
-        number: unique in this process.
+        blocks: block ids of each cache group; every change makes a new list.
         rows: for each row, the tensor that holds it and its index there.
-        finished: when the scheduler finished the request (monotonic seconds).
-        rejected: whether the gate closed.
+        finished: time at which the scheduler finished the request (monotonic seconds).
+        rejected: whether the gate rejected a token.
         next_token: the token that was not sampled because of the gate.
-        replay_s: its share of the time for computing rows.
+        replay_s: this request's share of the time for computing rows.
     """
 
     key: str
@@ -81,8 +74,6 @@ class CaptureRequest:
     gate: dict[str, Any] | None = None
     expected: Expected | None = None
     blocks: list[list[int]] = field(default_factory=list)
-    epoch: int = 0
-    number: int = field(default_factory=itertools.count().__next__)
     rows: dict[int, tuple[Any, int]] = field(default_factory=dict)
     finished: float | None = None
     rejected: bool = False
@@ -107,7 +98,7 @@ class CaptureRequest:
             return
         position = self.first + number
         if self.expected is not None and not self.expected.holds(position):
-            return  # this token is not the model's
+            return  # the model decodes another token
         if self._scan is None:
             settings = dict(self.gate)
             (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
@@ -119,17 +110,6 @@ class CaptureRequest:
         self.rejected = self._scan(row) is not None
         if self.rejected and self.expected is not None:
             self.expected.cut(position)
-
-    def replace_blocks(self, groups: Sequence[Sequence[int]]) -> None:
-        """Store the block table of a request that starts or restarts."""
-        self.blocks = [list(group) for group in groups]
-        self.epoch += 1
-
-    def append_blocks(self, groups: Sequence[Sequence[int]]) -> None:
-        """Store blocks that were added to each group's table."""
-        for have, more in zip(self.blocks, groups, strict=True):
-            have.extend(more)
-        self.epoch += 1
 
     def pages(self, group: int, split: int, count: int) -> list[int]:
         """Return the first ``count`` pages of a group whose blocks have ``split`` pages each.
@@ -158,13 +138,14 @@ class Ledger:
     """Requests for rows or verification, from their first step until they are fetched.
 
     Attributes:
-        due: expected tokens that the last scheduled step can verify.
+        due: expected tokens that the last scheduled step can verify, by vLLM's id of the request,
+            and their places among the tokens that the step feeds for it.
     """
 
     def __init__(self) -> None:
-        self.due: list[Due] = []
+        self.due: dict[str, tuple[Expected, range]] = {}
         self._running: dict[str, CaptureRequest] = {}
-        self._by_key: OrderedDict[str, CaptureRequest] = OrderedDict()
+        self._by_key: dict[str, CaptureRequest] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -174,34 +155,39 @@ class Ledger:
         for request_id in scheduled.finished_req_ids:
             self._finish(request_id)
         wanted: list[WantedRow] = []
-        self.due = []
+        self.due = {}
         counts = scheduled.num_scheduled_tokens
         for new in scheduled.scheduled_new_reqs:
             request = self._open(new)
             if request is not None:
-                self._verify(request, new.req_id, new.num_computed_tokens, counts[new.req_id])
-                _add_wanted(request, new.num_computed_tokens, counts[new.req_id], wanted)
-        if self._running:
-            cached = scheduled.scheduled_cached_reqs
-            for request_id, blocks, computed in zip(
-                cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True
-            ):
-                request = self._running.get(request_id)
-                if request is None:
-                    continue
-                if request_id in cached.resumed_req_ids:
-                    request.replace_blocks(blocks)
-                elif blocks is not None:
-                    request.append_blocks(blocks)
-                self._verify(request, request_id, computed, counts[request_id])
-                _add_wanted(request, computed, counts[request_id], wanted)
+                wanted += self._fed(request, new.req_id, new.num_computed_tokens, counts)
+        cached = scheduled.scheduled_cached_reqs
+        for request_id, blocks, computed in zip(
+            cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True
+        ):
+            request = self._running.get(request_id)
+            if request is None:
+                continue
+            if request_id in cached.resumed_req_ids:
+                request.blocks = [list(group) for group in blocks]
+            elif blocks is not None:
+                pairs = zip(request.blocks, blocks, strict=True)
+                request.blocks = [[*have, *more] for have, more in pairs]
+            wanted += self._fed(request, request_id, computed, counts)
         return wanted
 
-    def _verify(self, request: CaptureRequest, request_id: str, computed: int, count: int) -> None:
-        if request.expected is not None:
-            positions = request.expected.due(computed, count)
-            if positions:
-                self.due.append(Due(request.expected, request_id, computed, positions))
+    def _fed(
+        self, request: CaptureRequest, request_id: str, computed: int, counts: Mapping[str, int]
+    ) -> list[WantedRow]:
+        """Store the tokens of a request that the step can verify; return the rows it needs."""
+        count = counts[request_id]
+        if request.expected is not None and (tokens := request.expected.due(computed, count)):
+            self.due[request_id] = request.expected, tokens
+        if request.over_before_sampling:
+            return []
+        begin = max(computed, request.first)
+        end = min(computed + count, request.first + request.count)
+        return [WantedRow(request, position) for position in range(begin, end)]
 
     def _open(self, new: Any) -> CaptureRequest | None:
         extra = new.sampling_params.extra_args if new.sampling_params else None
@@ -215,20 +201,17 @@ class Ledger:
             request = REQUESTS[asked["key"]] = CaptureRequest(**{**asked, "expected": known})
             self._by_key[asked["key"]] = request
         # Model runner V2 sends a preempted request that resumes as a new one.
-        request.replace_blocks(new.block_ids)
+        request.blocks = [list(group) for group in new.block_ids]
         self._running[new.req_id] = request
         return request
 
     def _finish(self, request_id: str) -> None:
         request = self._running.pop(request_id, None)
-        if request is None or request.key not in self._by_key:
-            return
-        request.finished = now = time.monotonic()
-        waiting = [(x.key, x.finished) for x in self._by_key.values() if x.finished is not None]
-        surplus = len(waiting) - MAX_UNFETCHED
-        for i, (key, since) in enumerate(waiting):
-            if i < surplus or now - since > MAX_WAIT_S:
-                del self._by_key[key]
+        if request is not None:
+            request.finished = now = time.monotonic()
+            for key, other in list(self._by_key.items()):
+                if other.finished is not None and now - other.finished > MAX_WAIT_S:
+                    del self._by_key[key]
 
     def take(self, key: str) -> CaptureRequest | None:
         """Remove and return a request; a running one is no longer captured."""
@@ -237,14 +220,3 @@ class Ledger:
         if request is not None:
             request.count = 0
         return request
-
-
-def _add_wanted(
-    request: CaptureRequest, computed: int, count: int, wanted: list[WantedRow]
-) -> None:
-    """Append the rows among the ``count`` positions after ``computed``."""
-    if request.over_before_sampling:
-        return
-    begin = max(computed, request.first)
-    end = min(computed + count, request.first + request.count)
-    wanted.extend(WantedRow(request, position) for position in range(begin, end))

@@ -5,14 +5,14 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.crash_report import CrashReport, describe, describe_exit
 from alignatt_agent.engine.options import on_cpu
-from alignatt_agent.engine.row_requests import EXTRA, HeadsToCapture
+from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.engine.supported_modes import check_engine
 from alignatt_agent.types import EngineError
 
@@ -25,21 +25,21 @@ _GRACE_S = 5.0
 """Time for an engine's processes to end by themselves before they are killed, in seconds."""
 
 _REAP_S = 1.0
-"""Longest wait for the exit code of a dead process, whose pipes close earlier, in seconds."""
+"""Longest wait for the exit code of a dead process in seconds; its pipes close earlier."""
 
 _REAPED_S = 0.01
-"""Time for another thread to store the exit code of the same process, in seconds."""
+"""Pause in seconds in which another thread can store the exit code of the same process."""
 
 _importing = threading.Lock()
 """Engines start together, but vLLM's plug-ins and setuptools' patch of distutils, which torch
-imports, fail when two threads import them at once."""
+imports, fail if two threads import them concurrently."""
 
 
 class ServedModel:
     """A running vLLM engine; every call raises ``EngineError`` if the engine died or refused it.
 
     Args:
-        name: for messages, e.g. ``"translation model google/gemma-4-E4B-it"``.
+        name: title in messages, e.g. ``"translation model google/gemma-4-E4B-it"``.
         arguments: vLLM's ``AsyncEngineArgs`` by name.
     """
 
@@ -69,7 +69,7 @@ class ServedModel:
 
     @property
     def cache_tokens(self) -> int:
-        """Tokens that the paged cache holds, as vLLM computed at its start."""
+        """Capacity of the paged cache in tokens, as vLLM computed it at the start."""
         return int(self._engine.vllm_config.cache_config.kv_cache_size_tokens or 0)
 
     @property
@@ -98,24 +98,20 @@ class ServedModel:
     def take_decoder_prompts_whole(self) -> None:
         """Let an encoder-decoder model continue exactly the given ids.
 
-        vLLM would insert its start token before Whisper's context, unlike in training.
+        vLLM would insert a start token before Whisper's context, which differs from training.
         """
         self._engine.renderer.get_mm_processor().skip_decoder_start_token = True
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
         """Run one generation request and return its final ``RequestOutput``.
 
-        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request, and the
-        workers drop its rows.
+        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request.
         """
-        asked = (sampling.extra_args or {}).get(EXTRA)
-        return self._last(
-            lambda key: self._engine.generate(dict(prompt), sampling, key), asked and asked["key"]
-        )
+        return self._last("generate", prompt, sampling)
 
     def encode(self, prompt: Mapping[str, Any], pooling: Any) -> Any:
         """Run one pooling request and return its ``PoolingRequestOutput``."""
-        return self._last(lambda key: self._engine.encode(dict(prompt), pooling, key))
+        return self._last("encode", prompt, pooling)
 
     def ask_workers(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method on every worker and return their answers."""
@@ -127,7 +123,7 @@ class ServedModel:
         return self._call(ask())
 
     def stop(self) -> None:
-        """Begin to end the engine's processes without waiting; later requests fail."""
+        """Begin to end the engine's processes, without waiting; later requests fail."""
         if not self._closed:
             self._closed = True
             self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
@@ -137,7 +133,7 @@ class ServedModel:
         self.stop()
         if self._loop.is_closed():
             return
-        with contextlib.suppress(Exception):  # the processes are daemons, so they end with this one
+        with contextlib.suppress(Exception):  # the processes are daemons: they end with this one
             self._ending.result(_STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_S)
@@ -145,18 +141,13 @@ class ServedModel:
             self._loop.close()
 
     # ------------------------------------------------------------------ calls
-    def _last(self, request: Callable[[str], Any], rows: str | None = None) -> Any:
+    def _last(self, method: str, prompt: Mapping[str, Any], parameters: Any) -> Any:
+        """Run one request and return its last output."""
+
         async def run() -> Any:
-            last = None
-            try:
-                async for output in request(str(next(self._numbers))):
-                    last = output
-            except asyncio.CancelledError:
-                if rows is not None and self.alive:
-                    # Scheduled, not awaited: if the engine dies, the next call reports it.
-                    dropping = self._engine.collective_rpc("alignatt_fetch", args=(rows,))
-                    asyncio.run_coroutine_threadsafe(dropping, self._loop)
-                raise
+            last, key = None, str(next(self._numbers))
+            async for output in getattr(self._engine, method)(dict(prompt), parameters, key):
+                last = output
             return last
 
         return self._call(run())
@@ -178,7 +169,7 @@ class ServedModel:
             raise
 
     async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await ``coroutine`` while the engine lives: vLLM waits forever for a dead process."""
+        """Await ``coroutine`` until the engine dies: vLLM would wait for a dead process forever."""
         task = asyncio.ensure_future(coroutine)
         either: set[asyncio.Future[Any]] = {task, self._death}
         try:
@@ -235,7 +226,7 @@ class ServedModel:
     async def _stop(self) -> None:
         for process in self._processes:
             self._loop.remove_reader(process.sentinel)
-        # Requests end first, and vLLM's reader, which would report the end as an error.
+        # Requests end first. So does vLLM's reader, which would report the end as an error.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -244,8 +235,8 @@ class ServedModel:
             from vllm.utils.network_utils import close_sockets
 
             self._engine.shutdown(timeout=_GRACE_S)
-            # vLLM schedules this on the loop once it sees the engine die, but the loop ends here.
-            # Python's collector waits forever for a context whose sockets are open.
+            # vLLM would close its sockets on the loop, but the loop ends here. Python's garbage
+            # collector waits forever for a context whose sockets are open.
             resources = self._engine.engine_core.resources
             close_sockets((resources.input_socket, resources.output_socket))
             for process in self._processes:
@@ -256,10 +247,10 @@ class ServedModel:
 
 
 def _exit_code(process: Any) -> int | None:
-    """Return the exit code of a process that ended, within ``_REAP_S``; ``None`` if it runs.
+    """Return the exit code of a process that ends within ``_REAP_S``; ``None`` if it still runs.
 
-    ``join`` returns without a code if another thread's ``waitpid`` came first: vLLM's monitor and
-    every waiting caller watch the same process.
+    vLLM's monitor and all waiting callers watch the same process. ``join`` returns without a code
+    if the ``waitpid`` of another thread was first.
     """
     deadline = time.monotonic() + _REAP_S
     while process.exitcode is None and (left := deadline - time.monotonic()) > 0:

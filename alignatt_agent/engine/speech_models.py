@@ -1,4 +1,4 @@
-"""The two speech models as plain functions of token ids and audio."""
+"""Recognizers and the forced aligner as functions of token ids and audio."""
 
 import math
 import threading
@@ -15,11 +15,11 @@ from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
 
 NO_SPEECH = math.log(0.6)
-"""OpenAI's threshold. Whisper base gives its no-speech token 0.63 to 0.97 in noise, music and
-silence of 1 to 8 s, and below 0.6 in speech of 1 s and more, also with noise around it."""
+"""OpenAI's threshold. The no-speech token of Whisper base has a probability of 0.63 to 0.97 in
+noise, music and silence of 1 to 8 s, and less than 0.6 in speech of at least 1 s, also in noise."""
 
 KEPT = 32
-"""Pieces of audio whose features are kept, one for each concurrent stream."""
+"""Number of pieces of audio whose features are kept: one for each concurrent stream."""
 
 
 class Features:
@@ -45,7 +45,7 @@ class Features:
 
         Arrays are compared by identity: they must not be changed afterwards.
         """
-        known = self._kept.get(id(audio))  # a kept array keeps its id
+        known = self._kept.get(id(audio))  # no other array gets the id of a kept one
         if known is None:
             known = audio, self._extract(audio)
             with self._lock:
@@ -55,7 +55,7 @@ class Features:
         return known[1]
 
     def _extract(self, audio: FloatArray) -> Mapping[str, Any]:
-        # As vLLM calls it: one placeholder and the audio.
+        # Like vLLM, with one placeholder and the audio.
         found = self._processor(text=self._processor.audio_token, audio=audio, return_tensors="pt")
         mask = found["input_features_mask"]
         heard = mask[0].bool()
@@ -93,9 +93,9 @@ class AudioModel:
             token_ids: the prompt, with a placeholder for the audio.
             audio: ``[samples]``.
             max_tokens: longest answer.
-            expected: the probable beginning of the answer. It is verified in the prefill, and
-                decoding continues where the model differs: one request, or two. The answer is the
-                same, up to the numerics of prefill against decoding.
+            expected: the probable beginning of the answer. It is verified in the prefill; if the
+                model differs, a second request decodes from there. The answer is the same, up to
+                numerical differences between prefill and decoding.
         """
         kept: list[int] = []
         known = list(expected)[: max_tokens - 1]  # the engine always samples a token
@@ -148,12 +148,12 @@ class EncoderDecoderModel(AudioModel):
     ) -> Answer:
         """Continue ``token_ids`` greedily; the answer is empty if there is no speech.
 
-        Without speech, the no-speech token is likely at the position of the language.
+        If there is none, the no-speech token is likely at the position of the language.
         """
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
         decoder = {"prompt_token_ids": list(token_ids)}
         sampling = greedy(max_tokens, self._stops)
-        sampling.prompt_logprobs = 1  # of the token in the prompt, and of the most likely one
+        sampling.prompt_logprobs = 1  # for the token in the prompt, and the most likely one
         request = {"encoder_prompt": heard, "decoder_prompt": decoder}
         output = self._model.generate(request, sampling)
         tokens, ended = strip_stop(output, self._stops)

@@ -1,4 +1,4 @@
-"""Starts of vLLM engines: one alone, or those of a cascade."""
+"""Starts vLLM engines: a single one, or those of a cascade."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,14 +40,14 @@ def start_model(
     transcribes: bool = False,
     **overrides: Any,
 ) -> ServedModel:
-    """Start one engine, which the caller shuts down; ``overrides`` are vLLM's own arguments."""
+    """Start an engine, which the caller shuts down; ``overrides`` are arguments of vLLM."""
     spec = _Spec(role, model, tuple(heads), transcribes)
     with _environment([model]):
         return ServedModel(spec.title, {**spec.arguments(), **overrides})
 
 
 class ServedModels:
-    """Engines by role: started together, kept, and restarted after their death."""
+    """Engines by role, which start together and are restarted after they died."""
 
     def __init__(self) -> None:
         self._served: dict[str, tuple[_Spec, ServedModel]] = {}
@@ -58,9 +58,9 @@ class ServedModels:
     def start(
         self, models: ModelsConfig, heads: Sequence[tuple[int, int]]
     ) -> dict[str, ServedModel]:
-        """Start the missing engines and return all by role.
+        """Start the missing engines and return all engines by role.
 
-        An engine that died, or whose arguments changed, is restarted; the others keep running.
+        An engine that died or whose arguments changed is restarted; the others keep running.
         """
         specs = {}
         for role in models.engine_roles:
@@ -73,12 +73,12 @@ class ServedModels:
                 served.shutdown()
 
         def serve(spec: _Spec, arguments: dict[str, Any]) -> None:
-            # Stored in this thread: an interrupt of the waiting one loses no running engine.
+            # Stored in this thread, so an interrupt of the waiting thread loses no running engine.
             self._served[spec.role] = spec, ServedModel(spec.title, arguments)
 
         with _environment([spec.model for spec in specs.values()]):
             missing = [(x, x.arguments()) for role, x in specs.items() if role not in self._served]
-            # On a GPU an engine measures free memory while it starts, so they start one by one.
+            # On a GPU, engines start one by one, because each measures the free memory.
             with ThreadPoolExecutor(len(specs) if on_cpu() else 1, "engine start") as threads:
                 started = [threads.submit(serve, *given) for given in missing]
         for future in started:
@@ -94,7 +94,7 @@ class ServedModels:
         """End all engines."""
         models = [model for _, model in self._served.values()]
         self._served.clear()
-        for model in models:  # all at once: each takes seconds
+        for model in models:  # without waiting, because each takes seconds
             model.stop()
         for model in models:
             model.shutdown()
@@ -107,5 +107,5 @@ def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
     with engine_environment(models):
         if on_cpu():
             fork_server.begin()
-        register()  # vLLM calls it only once, perhaps before this process had engines of ours
+        register()  # vLLM calls it only once, perhaps before our first engine
         yield

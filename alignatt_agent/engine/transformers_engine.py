@@ -1,6 +1,6 @@
-"""Transformers as the reference: rows out of its attention matrices, and log-probabilities.
+"""Attention rows and log-probabilities from Transformers.
 
-It shares no code with the capture inside vLLM, for which it is the reference.
+This is the reference for the capture inside vLLM, with which it shares no code.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ import torch
 from torch.nn.functional import pad
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
-    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
@@ -29,8 +28,8 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 class RowRecorder:
     """Collects the wanted rows of successive forward passes over one sequence.
 
-    ``layers`` are the numbers of the layers with attention; ``wanted`` is the number of last
-    queries of the next pass whose rows are read.
+    ``layers`` are the numbers of the layers with attention. ``wanted`` is the number of queries at
+    the end of the next pass whose rows are read.
     """
 
     def __init__(self, readout: Readout, layers: Sequence[int]) -> None:
@@ -41,15 +40,15 @@ class RowRecorder:
         self._rows: list[torch.Tensor] = []
 
     def run(self, model: Any, **inputs: Any) -> Any:
-        """Run a forward pass, keep its rows and return its output."""
+        """Run a forward pass, store its rows and return its output."""
         output = model(**inputs, output_attentions=True)
-        # Hybrids return matrices of their attention layers only, or None for the others.
+        # Hybrids return matrices only for their attention layers, or None for the others.
         found = [matrix for matrix in output.attentions if matrix is not None]
         if len(found) != len(self._places):
             raise EngineError(
                 f"{type(model).__name__} returned {len(found)} attention matrices, but its "
-                f"configuration names {len(self._places)} layers with attention: which layer a "
-                "row belongs to is unknown"
+                f"configuration names {len(self._places)} layers with attention, so the layers of "
+                "the rows are unknown"
             )
         queries = found[0].shape[2]
         self._length += queries
@@ -57,7 +56,7 @@ class RowRecorder:
             last = slice(queries - self.wanted, queries)
             heads = [(self._places[layer], head) for layer, head in self._readout.heads]
             rows = [found[place][0, head, last].float() for place, head in heads]
-            # Sliding layers only cache the end of the sequence.
+            # Layers with a sliding window cache only the end of the sequence.
             padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
             self._rows.append(torch.stack(padded, 1))
         return output
@@ -76,7 +75,7 @@ class TransformersEngine:
         path: directory, or id on the Hugging Face hub.
         dtype: torch's name of the computation type.
         device: torch's name of the device.
-        random: whether to draw random weights instead of loading them.
+        random: whether to use random weights instead of those of the checkpoint.
 
     Attributes:
         attention: Transformers' name of the attention function.
@@ -93,7 +92,9 @@ class TransformersEngine:
         self.name = f"translation model {path} (Transformers, {self.attention}, {dtype})"
         options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}
         config = AutoConfig.from_pretrained(path)
-        generator = self._class_of(config)
+        # Some models with images have no causal class.
+        causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+        generator = AutoModelForCausalLM if causal else AutoModelForImageTextToText
         if random:
             with torch.device(device):
                 self.model: Any = generator.from_config(config, **options)
@@ -113,8 +114,7 @@ class TransformersEngine:
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass."""
-        recorder = self._recorder(prompt, readout)
-        assert recorder is not None
+        recorder = self._recorder(readout)
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
             got = f"got {len(token_ids)} tokens, {len(ids)} in all"
@@ -138,35 +138,16 @@ class TransformersEngine:
         options = {"input_ids": inputs, "logits_to_keep": keep, **options}
         return recorder.run(self.model, **options) if recorder else self.model(**options)
 
-    def _recorder(self, prompt: Prompt, readout: Readout | None) -> RowRecorder | None:
-        if readout is None:
-            return None
-        length = len(prompt.token_ids)
-        if not 0 <= prompt.source_start < prompt.source_end <= length:
-            self._fail(
-                f"the source span {prompt.source_start}:{prompt.source_end} is not inside the "
-                f"prompt of {length} tokens"
-            )
+    def _recorder(self, readout: Readout) -> RowRecorder:
         layers, heads = self._shape
         bad = [(a, b) for a, b in readout.heads if a not in self._layers or not 0 <= b < heads]
         if bad or not readout.heads:
             hybrid = f"; only layers {list(self._layers)} have attention"
             self._fail(
-                f"heads {bad or 'none'} were asked for in {layers} layers of {heads} heads"
+                f"heads {bad or 'none'} were requested in {layers} layers of {heads} heads"
                 + hybrid * (len(self._layers) < layers)
             )
         return self.recorder(readout, self._layers)
-
-    def _class_of(self, config: Any) -> Any:
-        """Return the class that loads the model; some models with images have no causal class."""
-        if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
-            return AutoModelForCausalLM
-        if type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
-            return AutoModelForImageTextToText
-        return self._fail(
-            f"Transformers has no class for {type(config).__name__} that generates text; "
-            "name the checkpoint of a decoder-only language model"
-        )
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self.name}: {cause}")
@@ -175,7 +156,8 @@ class TransformersEngine:
 def round_activations(model: Any) -> None:
     """Round the inputs of 8-bit layers as vLLM does.
 
-    compressed-tensors maps the largest to 127.5, not 127: rows differed by 1.2e-3, not 3.7e-4.
+    compressed-tensors maps the largest input to 127.5 instead of 127. With that, rows differed by
+    1.2e-3 instead of 3.7e-4.
     """
     for layer in model.modules():
         rule = getattr(getattr(layer, "quantization_scheme", None), "input_activations", None)
@@ -188,7 +170,7 @@ def rounded(inputs: torch.Tensor) -> torch.Tensor:
     """Round ``[..., features]`` to 8 bits, with one scale for each token."""
     exact = inputs.float()
     scale = exact.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
-    # Times the reciprocal, as in the kernel: quotients round differently in bfloat16.
+    # The kernel also multiplies by the reciprocal; quotients round differently in bfloat16.
     return ((exact * (1 / scale)).round() * scale).to(inputs.dtype)
 
 

@@ -25,13 +25,13 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         self._capture = Capture(self.vllm_config, chosen.heads, self.device)
 
     def initialize_from_config(self, kv_cache_config: Any) -> None:
-        """Allocate the paged cache and learn its layout."""
+        """Allocate the paged cache and read its layout."""
         super().initialize_from_config(kv_cache_config)
         # The runner adds layers that share a cache to its own copy only.
         self._capture.bind(self.model_runner.kv_cache_config)
 
     def execute_model(self, scheduler_output: Any) -> Any:
-        """Run one step; rows are ready when this returns, before the step is sampled."""
+        """Run one step. When it returns, the rows are ready and the step is not sampled yet."""
         wanted = self._capture.begin(scheduler_output)
         output = super().execute_model(scheduler_output)
         self._capture.verify(self.model_runner, scheduler_output.num_scheduled_tokens)
@@ -40,11 +40,11 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         return output
 
     def alignatt_fetch(self, key: str) -> Found | None:
-        """Remote call: return and forget the result of a request, see ``Capture.fetch``."""
+        """Remote call: return and remove the result of a request, see ``Capture.fetch``."""
         return self._capture.fetch(key)
 
     def alignatt_held(self) -> int:
-        """Remote call: number of requests not fetched yet."""
+        """Remote call: number of requests that were not fetched yet."""
         return len(self._capture.ledger)
 
     def alignatt_describe(self) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def start_fakes(models, heads, recognizer):
 def test_a_sweep_is_that_of_one_machine(cluster, call):
     here, there = (test_curves_runs.runs_in(call.root, name, ["de"]) for name in ("here", "there"))
     test_curves_runs.stream_in(call.root, "here", here)
-    workers = ClusterOptions(cluster.address, 0.1, 0, 2)
+    workers = ClusterOptions(cluster.address, 0, 2)
     with job_runner(workers, 2, CachedAgent.shutdown) as runner:
         stream(runner, there, start_fakes, None)
         ((_, semaphore),) = runner.results([Job("kill", _killed_child, ())])

@@ -1,4 +1,4 @@
-"""Names and terms of a talk: their sources, and the list that each stream gets."""
+"""Names and terms of a talk: their sources, and that each stream gets those of its talk."""
 
 import logging
 from argparse import Namespace
@@ -25,7 +25,7 @@ from tests.fakes import agent as fakes
 
 @pytest.fixture(autouse=True)
 def heard():
-    """The contexts that the recognizer got, in order."""
+    """Return a function that lists the contexts that the recognizer got, in order."""
     fakes.FakeRecognizer.contexts.clear()
     yield lambda: [text for text, _ in groupby(fakes.FakeRecognizer.contexts)]
     for found in list(METRICS_LOGGER.filters):
@@ -93,7 +93,7 @@ def announce(agent, talk):
 
 
 def context_of_chunk(agent):
-    """Return the only context that the recognizer gets with a chunk."""
+    """Return the context that the recognizer gets with a chunk."""
     fakes.FakeRecognizer.contexts.clear()
     agent.process_chunk(fakes.talk(6))
     (context,) = set(fakes.FakeRecognizer.contexts)

@@ -1,4 +1,4 @@
-"""Schedules do not change the output: overlapped emits a chunk later, async loses nothing."""
+"""Schedules do not change the units: ``overlap`` emits them a chunk later, ``async`` loses none."""
 
 import random
 import threading
@@ -36,7 +36,7 @@ def test_overlapped_emits_the_same_units_one_chunk_later(seed):
     plain, later = outputs
     assert later[0] == [(), ()]
     assert later[1:-1] == plain[:-2]
-    # The end also returns the output of the last chunk.
+    # The end also returns the units of the last chunk.
     assert later[-1] == [one + rest for one, rest in zip(plain[-2], plain[-1], strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""The whole chunk step over fake engines: each word of the audio is translated once."""
+"""Steps of a stream on fake engines: audio in, the translation of each word out once."""
 
 import itertools
 import threading
@@ -53,7 +53,7 @@ def test_a_draft_begins_while_words_are_timed():
     drafted, waited = threading.Event(), []
     before_calls(engine, "draft", drafted.set)
     before_calls(stream._live_tail._aligner, "align", lambda: waited.append(drafted.wait(30)))
-    fail_calls(engine, "draft", {2})  # there is one only
+    fail_calls(engine, "draft", {2})  # only one draft is requested
     assert stream.step(clock_audio(0, 24_000)).only().units == (" Wort0", " Wort1")
     assert waited == [True]
 
@@ -68,7 +68,7 @@ def test_a_step_traces_recognition_draft_decision_and_seconds():
     words = [word.text for word in step.heard.live.words]
     assert words == ["w0e", "w1e", "w2e.", "w3e", "w4e", "w5e"]
     assert (step.heard.settled, step.heard.stable) == (0, 0)  # one hypothesis so far
-    assert step.heard.live.accessible == 5  # the last goes on
+    assert step.heard.live.accessible == 5  # the last word may continue
     gated = step.gated
     assert gated.accepted == ""
     assert "".join(gated.tokens) == "".join(TRANSLATION[:6])

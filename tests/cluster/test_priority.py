@@ -1,4 +1,4 @@
-"""Engines that start beside others leave them the processor."""
+"""Engines that start do not slow down running engines."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A mixed batch of draft requests, the same for every way an engine can run."""
+"""A mixed batch of draft requests, which tests run on engines in all modes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ READOUTS = (
     Readout(HEADS[2:5][::-1], "predicting"),
     Readout(HEADS[5:], "emitted"),
 )
-"""Sets of heads as of several target languages, out of the union that the engine reads."""
+"""Several sets of heads, as for several target languages; the engine captures all of them."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One request, and which tokens are expected."""
+    """A request, and the tokens that are expected."""
 
     prompt: Prompt
     tokens: int
@@ -65,13 +65,13 @@ def crowd() -> list[Case]:
 
 
 def together(engine: DraftEngine, batch: list[Case]) -> list[Draft]:
-    """Run all requests at once, from threads of their own."""
+    """Run all requests concurrently, each in its thread."""
     with ThreadPoolExecutor(len(batch)) as pool:
         return list(pool.map(lambda case: case.run(engine), batch))
 
 
 def decision(case: Case, draft: Draft) -> tuple[int, str]:
-    """What the policy makes of a draft."""
+    """Return the policy's decision about a draft."""
     frontier = case.gate.frontier if case.gate else 5
     decided = POLICY.decide(draft, frontier)
     return decided.accepted, decided.reason.value
@@ -108,7 +108,7 @@ def check_begins(whole: Draft, part: Draft) -> None:
 
 
 def check_same(case: Case, draft: Draft, other: Draft) -> None:
-    """Compare two drafts of one request: the same ids and decision, and rows that agree."""
+    """Compare two drafts of the same request: ids, decision and rows are equal."""
     check_begins(draft, other)
     assert (len(draft.token_ids), draft.ended, draft.cut) == (
         len(other.token_ids),

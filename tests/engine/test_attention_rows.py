@@ -1,4 +1,4 @@
-"""Keys are found in any layout that permutes a page; the maths of the rows, on plain tensors."""
+"""Keys are found in any layout that permutes a page; rows are computed from plain tensors."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ BLOCKS, HEADS, SIZE, DIM = 5, 2, 8, 4
 
 
 def backend(place):
-    """Attention layer whose backend keeps element ``(n, d)`` of a key at ``place(n, d)``."""
+    """Return an attention layer that stores element ``(n, d)`` of a key at ``place(n, d)``."""
 
     class Impl:
         def do_kv_cache_update(self, layer, keys, values, cache, slots):
@@ -64,7 +64,7 @@ def test_unknown_caches_are_refused():
 
 # ---------------------------------------------------------------------- rows
 def naive(query, keys, position, window, scale, cap, sink):
-    """One row, written out."""
+    """Compute one row with plain Python."""
     scores = []
     for j, key in enumerate(keys):
         if j > position or (window is not None and j <= position - window):
@@ -110,8 +110,7 @@ def test_a_row_is_found_by_its_slot_and_is_nan_where_no_query_had_it():
     tap = SimpleNamespace(layer=layer, heads=heads, key_heads=heads, columns=[0, 1], group=0)
     tap.keys, tap.page, tap.stage = Keys(layer), SIZE, torch.randn(6, 2, DIM)
     requests = [CaptureRequest(name, 1, 3, 5, 4, 3, [0]) for name in "ab"]
-    requests[0].replace_blocks([[2, 3]])
-    requests[1].replace_blocks([[4, 1]])
+    requests[0].blocks, requests[1].blocks = [[2, 3]], [[4, 1]]
     wanted = [WantedRow(request, SIZE + 1) for request in requests]
     slots = torch.tensor([7, 3 * SIZE + 1, -1, 1 * SIZE + 1, -1, -1])
     computer = RowComputer(wanted, [tap], [SIZE], slots)

@@ -1,4 +1,4 @@
-"""Speech checkpoints as they are published do in vLLM what the model does in Transformers."""
+"""Speech checkpoints in the published layout have the same output in vLLM and in Transformers."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def audio() -> np.ndarray:
 
 
 def inputs(tokenizer, text: str, audio: np.ndarray) -> BatchFeature:
-    """What Transformers' own processor makes of a prompt and its audio."""
+    """Return a prompt and its audio as processed by Transformers' own processor."""
     from transformers.models.qwen3_asr import Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
 
     processor = Qwen3ASRProcessor(Qwen3ASRFeatureExtractor(), tokenizer)

@@ -1,4 +1,4 @@
-"""An error inside an engine's process reaches whoever started the engine."""
+"""An error inside an engine's process is reported to the owner of the engine."""
 
 import logging
 import multiprocessing
@@ -12,7 +12,7 @@ from alignatt_agent.engine.crash_report import CrashReport
 
 @pytest.fixture
 def report(monkeypatch, tmp_path):
-    """The report of an engine called ``e1``, whose process this one pretends to be."""
+    """Return the report of an engine ``e1``; this process acts as the engine's process."""
     monkeypatch.setattr(process_files, "folder", lambda: str(tmp_path))
     monkeypatch.setenv(process_files.FOLDER, str(tmp_path))
     process = SimpleNamespace(_kwargs={"vllm_config": SimpleNamespace(instance_id="e1")})

@@ -1,4 +1,4 @@
-"""Drafts are what decoding gives, whatever is expected; missing answers of workers are errors."""
+"""Expected tokens never change a draft; missing answers of workers are errors."""
 
 import random
 
@@ -24,7 +24,7 @@ POLICIES = (
 
 
 def changed(tokens, chance):
-    """A continuation like ``tokens``: cut, prolonged, some of it replaced."""
+    """Return a variant of ``tokens``: cut or extended, with some tokens replaced."""
     tokens = [token if chance.random() < 0.9 else chance.choice((2, 3, 4)) for token in tokens]
     tokens = tokens[: chance.randint(0, len(tokens))]
     return tokens + [chance.choice((2, 3, 4)) for _ in range(chance.randint(0, 2))]
@@ -108,7 +108,7 @@ def test_an_answer_is_the_same_whatever_was_expected_and_keeps_its_bound(seed, m
 
 # ---------------------------------------------------------------------- answers of several workers
 def part(head: int | slice, rows: int = 2, value: float = 0.25):
-    """Rows of one head, ``[rows, 2 heads, 2 masses + 2 source tokens]``."""
+    """Return a worker's answer with the rows ``[rows, 2 heads, 2 masses + 2 source tokens]``."""
     array = np.zeros((rows, 2, 4), np.float32)
     array[:, head] = value
     return list(array.shape), array.tobytes(), None, 0.5, 0, False
@@ -118,7 +118,7 @@ NO_HEADS = ([], b"", None, 0.0, 0, False)
 
 
 def draft(*answers):
-    """Return a draft of two tokens for two source tokens, whose workers answer as told."""
+    """Return a draft of two tokens for two source tokens; the workers return ``answers``."""
     model = SimulatedModel(seed=1)
     model.ask_workers = lambda *_: list(answers)
     prompt, readout = Prompt((5, 6, 7, 8), 1, (0, 1)), Readout(HEADS, "predicting")

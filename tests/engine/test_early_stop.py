@@ -1,4 +1,4 @@
-"""A draft that the engine stops at the gate decides like the whole draft."""
+"""A draft that ends at the gate has the same decision as the whole draft."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,6 @@ import torch
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types import EngineError
 from alignatt_agent.types.engines import Readout
 from tests.engine.batches import check_begins
 from tests.engine.test_row_requests import request, step
@@ -57,18 +56,6 @@ def test_same_decision_in_fewer_steps_also_where_a_stopped_draft_is_resumed(engi
     assert resumed > (2 if policy is POLICIES["masses"] else 4)  # masses close it at any frontier
 
 
-def test_a_gate_needs_rows_and_a_resumed_draft_room(engines):
-    prompt = make_prompt(1, 40, 5, 10)
-    with pytest.raises(EngineError, match="a gate needs a readout"):
-        engines.translation.draft(prompt, 4, None, AlignAtt().gate(3))
-    begun = engines.translation.draft(prompt, 4, Readout(HEADS, "emitted"))
-    with pytest.raises(EngineError, match="4 tokens was requested, 4 are drafted"):
-        engines.translation.draft(prompt, 4, Readout(HEADS, "emitted"), None, begun)
-    other = Readout(HEADS[:2], "emitted")
-    with pytest.raises(EngineError, match="same prompt and readout"):
-        engines.translation.draft(prompt, 8, other, None, begun)
-
-
 # ---------------------------------------------------------------------- the processors alone
 def live_request(rejected: bool):
     settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
@@ -85,7 +72,7 @@ PLAIN = SimpleNamespace(extra_args=None, stop_token_ids=[3, 7])
 
 
 def runner(version):
-    """Return what samples the likeliest token of a request after a processor's change."""
+    """Return a function that samples the most likely token of a request after the processor."""
     first, second = early_stop.EarlyStopV1(None, None, False), early_stop.EarlyStopV2(None, None)
     processor = first if version == 1 else second
     name = f"{early_stop.__name__}:{type(processor).__name__}"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.engine.expected_tokens import Due, Expected, read_greedy
+from alignatt_agent.engine.expected_tokens import Expected, read_greedy
 from alignatt_agent.engine.row_requests import Ledger
 from tests.engine.test_row_requests import request, step
 
@@ -15,11 +15,11 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def fed(expected: Expected, best, chunks, computed=0) -> None:
-    """Feed a prompt in chunks to a model that says ``best`` after its positions."""
+    """Feed a prompt in chunks to a model whose greedy tokens are ``best``."""
     for count in chunks:
         due = expected.due(computed, count)
-        assert all(computed <= position < computed + count for position in due)
-        expected.note([best[position - expected.begin] for position in due])
+        assert all(0 <= place < count for place in due)
+        expected.note([best[computed + place - expected.begin] for place in due])
         computed += count
 
 
@@ -47,7 +47,7 @@ def test_what_agrees_is_the_common_prefix_however_the_prompt_is_fed(tokens, best
 
 # ---------------------------------------------------------------------- the model's greedy tokens
 class Model:
-    """Scores token ``10 h`` highest at hidden state ``h``; no rank but the last has scores."""
+    """Scores token ``10 h`` highest at hidden state ``h``; only the last rank has scores."""
 
     def __init__(self, last=True):
         self.last = last
@@ -57,7 +57,7 @@ class Model:
 
 
 def runner(version, last=True):
-    """The model runners of vLLM, as far as they are read; two requests, and padding."""
+    """Return a model runner of vLLM with the fields that are read: two requests, and padding."""
     batch = SimpleNamespace(req_ids=["b", "a"])
     hidden = torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0], [9.0]])
     if version == 1:
@@ -70,7 +70,7 @@ def runner(version, last=True):
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_rows_of_a_batch_are_found_in_the_order_of_its_requests(version):
     first, second = Expected([40, 50], 14), Expected([10], 9)
-    due = [Due(first, "a", 11, first.due(11, 3)), Due(second, "b", 7, second.due(7, 2))]
+    due = {"a": (first, first.due(11, 3)), "b": (second, second.due(7, 2))}
     read_greedy(runner(version), {"a": 3, "b": 2}, due)
     assert (first.agreed, first.next_token) == (0, 30)
     assert (second.agreed, second.over) == (1, False)
@@ -78,7 +78,7 @@ def test_the_rows_of_a_batch_are_found_in_the_order_of_its_requests(version):
 
 def test_a_rank_without_scores_notes_nothing():
     expected = Expected([40, 50], 14)
-    read_greedy(runner(1, last=False), {"a": 3, "b": 2}, [Due(expected, "a", 11, range(11, 13))])
+    read_greedy(runner(1, last=False), {"a": 3, "b": 2}, {"a": (expected, range(2))})
     assert (expected.agreed, expected.over) == (0, False)
 
 
@@ -86,12 +86,12 @@ def test_a_ledger_says_what_is_due_and_owes_no_rows_once_a_request_is_over():
     ledger, new, a = Ledger(), request("a", expected=[5, 6]), "a-random"
     new.prompt_token_ids = [*range(9), 5, 6]
     ledger.schedule(step([new], counts={a: 6}))
-    assert ledger.due == []
+    assert ledger.due == {}
     ledger.schedule(step(cached=[(a, None, 6)], counts={a: 3}))
-    (due,) = ledger.due
-    assert (due.request, due.computed, list(due.positions)) == (a, 6, [8])
-    due.expected.note([4])
+    expected, places = ledger.due[a]
+    assert list(places) == [2]
+    expected.note([4])
     assert ledger.schedule(step(cached=[(a, None, 9)], counts={a: 2})) == []
-    assert ledger.due == []
+    assert ledger.due == {}
     live = ledger.take("a")
     assert (live.over, live.over_before_sampling) == (True, True)

@@ -1,4 +1,4 @@
-"""Forks of the server are what spawned children of their owner would be."""
+"""Forks of the server behave like spawned children of their owner."""
 
 import contextlib
 import json
@@ -65,7 +65,7 @@ def describe_me(path):
 
 @pytest.fixture
 def forked(tmp_path):
-    """Return what a process says of itself that vLLM would start now."""
+    """Return a function that starts a process as vLLM does, and returns its description."""
     with engine_environment():
         fork_server.use()
     from vllm.v1.engine import utils
@@ -94,7 +94,7 @@ def test_a_fork_has_the_environment_of_its_owner_now(forked, monkeypatch):
     assert first["asked by"] == second["asked by"] == os.getpid()
     assert first["vllm"]
     assert first["forked by"] == forkserver._forkserver._forkserver_pid
-    # A fork of several threads may wait for ever for a lock that one of the others held.
+    # A fork of a process with several threads may wait forever for a lock of another thread.
     assert first["threads of that"] == 1
 
 
@@ -137,7 +137,7 @@ def ended(process: psutil.Process) -> bool:
 
 
 def outcome(script: str, path: Path, killed: str, *arguments: str) -> list[psutil.Process]:
-    """Run an owner that prints who starts its engine, and that; return what outlives it."""
+    """Run an owner that prints the ids of its server and engine; return those that outlive it."""
     path.write_text(script)
     command = [sys.executable, str(path), *arguments]
     owner = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -145,7 +145,7 @@ def outcome(script: str, path: Path, killed: str, *arguments: str) -> list[psuti
     server, engine = map(psutil.Process, map(int, owner.stdout.readline().split()))
     try:
         assert engine.ppid() == server.pid
-        # Not waited for, an owner keeps its id.
+        # An owner keeps its id until its parent waits for it.
         os.kill({"owner": owner, "server": server}[killed].pid, signal.SIGKILL)
         rest, deadline = [engine, server], time.monotonic() + 45
         while not all(map(ended, rest)) and time.monotonic() < deadline:
@@ -164,5 +164,5 @@ def outcome(script: str, path: Path, killed: str, *arguments: str) -> list[psuti
     ("script", "killed"), [(WATCHED, "owner"), (WATCHED, "server"), (SPAWNED, "owner")]
 )
 def test_what_watches_its_owner_ends_with_it_and_with_the_server(tmp_path, script, killed):
-    """Whose server ended counts as dead, and nobody could end it any more."""
+    """An engine whose server ended counts as dead, and its owner could not end it any more."""
     assert not outcome(script, tmp_path / "watched.py", killed)

@@ -1,4 +1,4 @@
-"""Rows and verified drafts stay exact in every mode of vLLM; each test checks that its mode ran."""
+"""Rows and verified drafts are exact in every mode of vLLM; each test checks that its mode ran."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,11 +26,11 @@ from tests.engine.workers import serving
 from tests.fixtures.engines import HEADS, make_prompt
 
 FEW_BLOCKS = {"max_model_len": 256, "num_gpu_blocks_override": 32}
-"""Too few for a crowd: some requests are preempted and start again."""
+"""Too few blocks for a crowd: some requests are preempted and start again."""
 
 SMALL = {"block_size": 32, "max_num_batched_tokens": 96, **FEW_BLOCKS}
-"""Pages of 32 tokens, the fewest that the CPU's attention takes, end inside drafts; steps of 96 end
-inside prompts and drafts, too."""
+"""Pages of 32 tokens, the smallest ones for attention on a CPU, end inside drafts. Steps of 96
+tokens end inside prompts and drafts, too."""
 
 
 BATCH = [*cases(12), *crowd()]
@@ -44,7 +44,7 @@ def small(models) -> Iterator[tuple[ServedModel, DraftEngine]]:
 
 @pytest.fixture(scope="module")
 def usual(runtime, models) -> list[Draft]:
-    """Drafts of the engines that all tests share, with which the other modes are compared."""
+    """Return drafts of the engines that all tests share, to compare other modes with them."""
     return together(runtime.load_engines(models, HEADS).translation, BATCH)
 
 
@@ -56,7 +56,7 @@ def check(reference: Reference, usual: list[Draft], drafts: list[Draft]) -> None
 
 def test_rows_are_refused_rather_than_wrong(engines):
     good = make_prompt(6, 40, 5, 10)
-    with pytest.raises(EngineError, match=r"heads \[\(3, 0\)\] were asked for"):
+    with pytest.raises(EngineError, match=r"heads \[\(3, 0\)\] were requested"):
         engines.translation.draft(good, 4, Readout(((3, 0),), "emitted"))
     with pytest.raises(EngineError, match="source span 35:45 is not inside"):
         engines.translation.draft(Prompt(good.token_ids, 35, tuple(range(10))), 4, EMITTED)
@@ -94,7 +94,7 @@ def test_a_draft_may_end_at_the_limit_of_the_context(small, reference):
 
 @pytest.fixture
 def asynchronous(monkeypatch):
-    """Keep ``async_scheduling``, which vLLM switches off on a CPU, its default elsewhere."""
+    """Keep ``async_scheduling``, vLLM's default on other devices, which it disables on a CPU."""
     with engine_environment():
         from vllm.platforms import current_platform
     platform = type(current_platform)
@@ -119,7 +119,7 @@ def test_asynchronous_scheduling(models, reference, usual, asynchronous):
         assert seen["cached"] > 0
         check(reference, usual, drafts)
         check(reference, usual, again)
-        # A step that was scheduled before the end of the turn was known, and fed that end.
+        # A step was scheduled before the end of the turn was known, and fed the stop token.
         prompt = make_prompt(1, 50, 5, 20)
         tokens = engine.draft(prompt, 8).token_ids
         count = tokens.index(tokens[4])
@@ -134,7 +134,7 @@ def test_asynchronous_scheduling(models, reference, usual, asynchronous):
 # ---------------------------------------------------------------------- verified drafts
 @pytest.fixture(scope="module")
 def ungated(small) -> list[tuple[int, ...]]:
-    """What comes of each request without a gate."""
+    """Return the tokens of each request without a gate."""
     with ThreadPoolExecutor(len(BATCH)) as threads:
         drafts = threads.map(lambda case: small[1].draft(case.prompt, case.tokens), BATCH)
         return [draft.token_ids for draft in drafts]
@@ -172,7 +172,7 @@ def test_a_verified_draft_is_the_decoded_one(small, reference, usual, ungated):
 def test_requests_together_and_preempted(small, reference, usual, ungated, expects):
     model, engine = small
     changed = [
-        # All of it is right, or its last token is wrong; then decoding goes on.
+        # All tokens or all but the last one are right; then decoding continues.
         replace(case, expected=(tokens[:5], wrong(tokens, 4)[:5])[i % 2])
         for i, (case, tokens) in enumerate(zip(BATCH, ungated, strict=True))
     ]

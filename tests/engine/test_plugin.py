@@ -1,4 +1,4 @@
-"""The stand-in for torchvision: enough for vLLM, invisible to Transformers."""
+"""The stand-in for torchvision is enough for vLLM, and Transformers does not detect it."""
 
 import importlib.util
 import os

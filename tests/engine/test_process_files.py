@@ -1,4 +1,4 @@
-"""What killed processes leave is removed by the next one, and nothing else is."""
+"""The folder of a killed process is removed by the next process; no other folder is."""
 
 import json
 import os
@@ -19,54 +19,37 @@ ENDED = 2**22 + 1
 
 @pytest.fixture
 def disk(monkeypatch, tmp_path):
-    """A machine's folder of temporary files, and that of its semaphores."""
-    for name in ("tmp", "shm"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(process_files, "_SEMAPHORES", tmp_path / "shm")
+    """A folder of temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
-def left(disk: Path, owner, *engines: int) -> Path:
+def left(owner) -> Path:
     path = Path(tempfile.mkdtemp(prefix="alignatt-engines-"))
     (path / "owner.json").write_text(json.dumps(owner))
-    for process in engines:
-        (path / f"engine-{process}").touch()
-        (disk / "shm" / f"sem.loky-{process}-abc").touch()
+    (path / "a-socket").touch()
     return path
 
 
-def test_what_a_killed_process_left_goes_with_its_semaphores(disk):
-    gone = left(disk, [process_files._machine(), ENDED, 1.0], ENDED + 1, ENDED + 2)
-    (gone / "a-socket").touch()
-    (disk / "shm" / "sem.loky-4194309-of-another-program").touch()
-    process_files.remove_abandoned()
-    assert not gone.exists()
-    assert [path.name for path in (disk / "shm").iterdir()] == [
-        "sem.loky-4194309-of-another-program"
-    ]
-
-
-def test_what_may_be_in_use_stays(disk):
+def test_only_folders_of_ended_owners_are_removed(disk):
     here, me = process_files._machine(), psutil.Process()
     kept = [
-        left(disk, [here, me.pid, me.create_time()]),
-        left(disk, ["another machine", ENDED, 1.0]),
-        left(disk, [here, ENDED, 1.0], me.pid),  # an engine that has not noticed yet
-        Path(tempfile.mkdtemp(prefix="alignatt-engines-")),  # just being made
+        left([here, me.pid, me.create_time()]),
+        left(["another machine", ENDED, 1.0]),
+        Path(tempfile.mkdtemp(prefix="alignatt-engines-")),  # still being created
     ]
-    another = left(disk, [here, me.pid, me.create_time() - 5])  # its id was given again
-    mine = disk / "shm" / f"sem.loky-{me.pid}-mine"
-    mine.touch()
+    removed = [
+        left([here, ENDED, 1.0]),
+        left([here, me.pid, me.create_time() - 5]),  # another process has got the id
+    ]
     process_files.remove_abandoned()
     assert all(path.exists() for path in kept)
-    assert not another.exists()
-    assert mine.exists()
+    assert not any(path.exists() for path in removed)
 
 
 def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):
     code = "from alignatt_agent.engine.process_files import *; print(folder(), flush=True); input()"
-    environment = {**os.environ, "TMPDIR": str(disk / "tmp")}
+    environment = {**os.environ, "TMPDIR": str(disk)}
 
     def begin() -> tuple[subprocess.Popen[str], Path]:
         process = subprocess.Popen(
@@ -88,11 +71,3 @@ def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):
     assert second.is_dir()
     ended.communicate("\n")
     assert not second.exists()
-
-
-def test_an_engine_signs_the_folder_of_its_owner(monkeypatch, tmp_path):
-    monkeypatch.setenv(process_files.FOLDER, str(tmp_path))
-    process_files.sign(os.getpid())
-    assert [path.name for path in tmp_path.iterdir()] == [f"engine-{os.getpid()}"]
-    monkeypatch.setenv(process_files.FOLDER, str(tmp_path / "gone with its owner"))
-    process_files.sign(os.getpid())

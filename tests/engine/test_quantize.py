@@ -1,4 +1,4 @@
-"""8-bit checkpoints: what is written, and that the rest of the product finds it."""
+"""8-bit checkpoints: their content, and how the rest of the package finds them."""
 
 import json
 from unittest.mock import Mock
@@ -75,5 +75,5 @@ def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch, request
     for prompt in (make_prompt(20 + k, 60 + 20 * k, 3, 30) for k in range(4)):
         ids = engine.draft(prompt, 8, readout).token_ids
         gap.add(engine.rows(prompt, ids, readout), reference.rows(prompt, ids, readout))
-    # A sum in another order moves a few activations to the next code, so single rows differ.
+    # Sums in another order round a few activations differently, so single rows differ.
     assert gap.mean < 6e-4

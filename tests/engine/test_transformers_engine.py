@@ -1,4 +1,4 @@
-"""The Transformers engine gives what vLLM's and the published class give."""
+"""The Transformers engine, vLLM and the published class have the same output."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignatt_agent.types import Draft, EngineError, Prompt
+from alignatt_agent.types import Draft, EngineError
 from alignatt_agent.types.engines import Readout
 from lab.reference import Reference
 from lab.stand_ins import random_models
@@ -45,35 +45,6 @@ def test_vllm_agrees_and_is_as_sure_of_every_token(engines, reference, readout, 
         assert not engine.draft(prompt, 4, readout).probabilities
 
 
-def test_without_a_readout_there_are_no_rows(reference):
-    draft = reference.draft(PROMPTS[0], 5)
-    assert draft.rows is None
-    assert draft.token_ids == reference.draft(PROMPTS[0], 5, PREDICTING).token_ids
-
-
-def test_a_turn_ends_at_a_stop_id(reference):
-    whole = reference.draft(PROMPTS[0], 6, EMITTED)
-    stops, reference.stops = reference.stops, frozenset({whole.token_ids[2]})
-    try:
-        ended = reference.draft(PROMPTS[0], 6, EMITTED)
-    finally:
-        reference.stops = stops
-    length = whole.token_ids.index(whole.token_ids[2])
-    assert (ended.token_ids, ended.ended) == (whole.token_ids[:length], True)
-    assert len(ended.rows.source) == length
-
-
-def test_a_draft_may_end_at_the_limit_of_the_context(tmp_path):
-    path = random_models.write("gemma4", tmp_path, max_position_embeddings=128)
-    engine, prompt = Reference(str(path)), make_prompt(11, 120, 10, 30)
-    for readout, count in ((PREDICTING, 8), (EMITTED, 7)):
-        draft = engine.draft(prompt, 16, readout)
-        assert (len(draft.token_ids), draft.ended) == (count, False)
-        assert len(draft.rows.source) == count
-    with pytest.raises(EngineError, match="no room"):
-        engine.draft(make_prompt(12, 128, 10, 30), 4, EMITTED)
-
-
 @pytest.fixture(scope="module")
 def hybrid(tmp_path_factory) -> tuple[str, Any]:
     folder = tmp_path_factory.mktemp("hybrid")
@@ -101,7 +72,7 @@ def test_layers_of_a_hybrid_keep_their_numbers(hybrid):
 
 def test_attention_matrices_without_a_layer_are_refused(hybrid):
     engine = Reference(hybrid[0])
-    engine._layers = (1, 3)  # as of a configuration that names other layers than the model has
+    engine._layers = (1, 3)  # as if the configuration named other layers than those of the model
     with pytest.raises(EngineError, match="returned 1 attention matrices, .* names 2 layers"):
         engine.rows(PROMPTS[0], [9], Readout(((3, 2),), "emitted"))
 
@@ -125,27 +96,14 @@ def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
     with torch.inference_mode():
         output = model(ids, output_attentions=True)
     assert output.logits[0, -7:-1].argmax(-1).tolist() == list(draft.token_ids)
-    whole, length = output.attentions[1][0, 6, -7:-1], len(PROMPTS[0].token_ids)
-    expected = whole[:, PROMPTS[0].source_start : PROMPTS[0].source_end]
+    source = slice(PROMPTS[0].source_start, PROMPTS[0].source_end)
+    expected = output.attentions[1][0, 6, -7:-1, source]
     np.testing.assert_allclose(draft.rows.source[:, 0], expected, atol=1e-4)
-    prompt_mass = whole[:, :length].sum(-1) - expected.sum(-1)
-    np.testing.assert_allclose(draft.rows.prompt[:, 0], prompt_mass, atol=1e-4)
-    np.testing.assert_allclose(draft.rows.suffix[:, 0], whole[:, length:].sum(-1), atol=1e-4)
-
-
-def test_a_model_that_generates_no_text_is_refused(tmp_path):
-    from transformers import ViTConfig
-
-    ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(EngineError, match="no class for ViTConfig that generates text; name"):
-        Reference(str(tmp_path))
 
 
 def test_bad_requests_are_refused(reference):
-    with pytest.raises(EngineError, match=r"heads \[\(6, 0\)\] were asked for in 6 layers of 8"):
+    with pytest.raises(EngineError, match=r"heads \[\(6, 0\)\] were requested in 6 layers of 8"):
         reference.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
-    with pytest.raises(EngineError, match="source span 15:25 is not inside"):
-        reference.draft(Prompt(PROMPTS[0].token_ids, 15, tuple(range(10))), 4, EMITTED)
     with pytest.raises(EngineError, match="0 tokens"):
         reference.draft(PROMPTS[0], 0, EMITTED)
     with pytest.raises(EngineError, match="got 0 tokens, 20 in all"):

@@ -1,4 +1,4 @@
-"""The end of the engines; by its name the last of the modules that share them."""
+"""The end of the engines; the name makes this the last module that shares them."""
 
 import multiprocessing
 
@@ -11,7 +11,7 @@ from alignatt_agent.types import EngineError
 def test_shutdown_ends_every_process_and_closes_every_socket(engines, runtime):
     dying = runtime.served["aligner"]._engine.engine_core
     resources = dying.resources
-    # vLLM saw a death, and has not come to the sockets yet.
+    # vLLM has detected a death, but not closed its sockets yet.
     dying._finalizer.detach()
     resources.engine_manager.shutdown()
     runtime.close()

@@ -1,4 +1,4 @@
-"""Workers for tests: they notice what really happened, or pretend what cannot be had here."""
+"""Workers for tests: they record the scheduler's actions, or simulate unavailable backends."""
 
 import contextlib
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def serving(
 
 
 class Witness(CaptureWorker):
-    """Counts what vLLM's scheduler did with the requests that want rows."""
+    """Counts how vLLM's scheduler treated the requests that need rows."""
 
     def load_model(self, **options: Any) -> None:
         self.seen = {"resumed": 0, "chunks": 0, "cached": 0, "batch": 0}
@@ -44,7 +44,7 @@ class Witness(CaptureWorker):
         for new in scheduler_output.scheduled_new_reqs:
             extra = (new.sampling_params and new.sampling_params.extra_args) or {}
             if EXTRA in extra:
-                if new.req_id in self.names:  # how model runner V2 hears of a resumed request
+                if new.req_id in self.names:  # model runner V2 gets a resumed request as a new one
                     seen["resumed"] += 1
                 self.names[new.req_id] = extra[EXTRA]["key"], len(new.prompt_token_ids)
                 seen["cached"] += new.num_computed_tokens > 0
@@ -60,7 +60,7 @@ class Witness(CaptureWorker):
         return super().execute_model(scheduler_output)
 
     def witnessed(self) -> dict[str, Any]:
-        """Remote call: counts since the last call, tokens fed by request, and how it runs."""
+        """Remote call: counts since the last call, tokens fed by request, scheduling and ranks."""
         parallel = self.vllm_config.parallel_config
         report = {
             **self.seen,
@@ -74,7 +74,7 @@ class Witness(CaptureWorker):
 
 
 class AsyncWitness(Witness):
-    """A worker whose CPU takes the place of the streams that asynchronous scheduling uses."""
+    """A worker that replaces the CUDA streams of asynchronous scheduling on a CPU."""
 
     def init_device(self) -> None:
         class Stand:
@@ -109,7 +109,7 @@ class Biased(CaptureWorker):
 
 
 class Foreign(CaptureWorker):
-    """A worker whose attention backend keeps its cache in a way that nobody knows."""
+    """A worker whose attention backend has a cache of unknown layout."""
 
     def load_model(self, **options: Any) -> None:
         from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl

@@ -1,7 +1,7 @@
-"""Engines without models, for an agent that is otherwise the real one.
+"""Engines without models, for the real agent.
 
-A fake talk is a row of half-second blocks; block ``k`` has the constant level
-``0.1 + (k + 1) / 1000``, so the fake recognizer hears word ``k`` wherever the live tail was cut.
+A fake talk is a sequence of blocks of half a second. Block ``k`` has the constant level
+``0.1 + (k + 1) / 1000``, so the fake recognizer returns word ``k`` wherever the live tail is cut.
 """
 
 import itertools
@@ -64,7 +64,7 @@ def write_talk(path: Path, samples: np.ndarray, rate: int = SAMPLE_RATE, channel
 def heard(audio: np.ndarray) -> list[tuple[int, float, float]]:
     """Return the blocks of a piece of audio: number, start and end in seconds.
 
-    A gap within a block is not a border: a browser on a busy machine inserts silence.
+    A gap within a block does not split it: a browser on a busy machine inserts silence.
     """
     numbers = np.round((audio - 0.1) * 1000).astype(int) - 1
     blocks: list[tuple[int, float, float]] = []
@@ -92,7 +92,7 @@ class FakeAligner:
 
 
 class FakeTranslation:
-    """Translates word by word and attends to the word it translates."""
+    """Translates word by word, and attends to the word that it translates."""
 
     prompts: list[str] = []
 
@@ -172,7 +172,7 @@ class FakeRuntime(Runtime):
 
 
 class FakeAgent(AlignAttAgent):
-    """The real agent on a fake runtime; each test has a new one."""
+    """The real agent on a fake runtime; each test has a new runtime."""
 
     runtime = FakeRuntime()
 
@@ -229,14 +229,14 @@ def write_config(folder: Path, name: str = "fake", **changes) -> Path:
 
 
 def loaded_agent(folder: Path, **changes) -> FakeAgent:
-    """Return an agent of such a configuration, whose engines are loaded."""
+    """Return an agent whose engines are loaded, with a configuration of ``write_config``."""
     config = yaml_config(str(write_config(folder, **changes)))
     FakeAgent.load_model(config)
     return FakeAgent(config)
 
 
 def write_devset(root: Path, lengths: tuple[int, ...] = (13, 8)) -> Path:
-    """Write a dev set of fake talks of so many words and their transcript, by sentence."""
+    """Write a dev set of fake talks with their numbers of words, and the references."""
     (root / "wav").mkdir(parents=True, exist_ok=True)
     (root / "ref").mkdir(exist_ok=True)
     segments, references = [], {"en": [], "de": [], "zh": []}

@@ -1,4 +1,4 @@
-"""A worker without a model: the real bookkeeping, gate and early stop over random numbers."""
+"""A served model with the real ledger, gate and early stop, but random tokens and rows."""
 
 import random
 from types import SimpleNamespace
@@ -19,8 +19,8 @@ STOP = 0
 class SimulatedModel:
     """A served model; the next token and the attention rows are functions of all tokens so far.
 
-    ``chance`` decides how requests are fed: in chunks, out of a prefix cache, preempted. It writes
-    the ids from 1 to below ``vocabulary``.
+    ``chance`` decides whether requests are chunked, cached or preempted. Generated ids are from 1
+    to ``vocabulary - 1``.
     """
 
     name = "simulated model"
@@ -86,7 +86,7 @@ class SimulatedModel:
 
     def _feed(self, request, sampling, ids, fed, count, started, length):
         if started:
-            # As after a preemption, which changes nothing here where there was none.
+            # As after a preemption; if there was none, this has no effect.
             scheduled = step(cached=[(request, [[0]], fed)], resumed=[request])
         else:
             new = SimpleNamespace(
@@ -99,8 +99,8 @@ class SimulatedModel:
             scheduled = step([new])
         scheduled.num_scheduled_tokens = {request: count}
         work = self.ledger.schedule(scheduled)
-        for due in self.ledger.due:
-            due.expected.note(self.next_token(ids[: p + 1]) for p in due.positions)
+        for expected, places in self.ledger.due.values():
+            expected.note(self.next_token(ids[: fed + place + 1]) for place in places)
         for asked, position in ((item.request, item.position) for item in work):
             number = position - asked.first
             row = self.row(ids[: position + 1], len(asked.heads), asked.end - asked.start + 2)

@@ -15,7 +15,7 @@ READOUT = Readout(heads=((0, 0), (1, 1)), row="predicting")
 
 
 def before_calls(engine, method, action):
-    """Call ``action()`` before every call of an engine's method; return the engine."""
+    """Call ``action()`` before every call of a method of an engine; returns the engine."""
     inner = getattr(engine, method)
 
     def called(*given, **named):
@@ -27,7 +27,7 @@ def before_calls(engine, method, action):
 
 
 def fail_calls(engine, method, numbers):
-    """Let some calls of an engine's method fail, counted from 1; return the engine."""
+    """Let calls of a method of an engine fail, numbered from 1; returns the engine."""
     count = itertools.count(1)
 
     def perhaps_fail():
@@ -38,7 +38,7 @@ def fail_calls(engine, method, numbers):
 
 
 def make_rows(source: Sequence[Sequence[Sequence[float]]] | np.ndarray) -> AttentionRows:
-    """Build rows from ``[draft, heads, source]``; the rest up to 1 counts as prompt."""
+    """Build rows from ``[draft, heads, source]``; the mass that is missing to 1 is the prompt's."""
     array = np.asarray(source, dtype=np.float32)
     rest = (1 - array.sum(axis=2)).clip(0, 1)
     return AttentionRows(array, rest, np.zeros_like(rest))
@@ -94,7 +94,7 @@ class Prompts:
 
 @dataclass
 class ScriptedEngine:
-    """Returns prepared drafts in order and records its requests."""
+    """Returns prepared drafts in order, and records the requests."""
 
     drafts: list[Draft | Exception]
     calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)

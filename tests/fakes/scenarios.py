@@ -1,4 +1,4 @@
-"""Scenarios: tables of text, a paragraph per test and a line per call."""
+"""Scenarios: text with a paragraph for each test and a line for each call."""
 
 import re
 
@@ -7,7 +7,7 @@ import yaml
 
 
 class Scenario:
-    """Plays the lines of a scenario: ``reset``, or a call, an arrow and its result."""
+    """Plays the lines of a scenario: ``reset``, or a call, an arrow and the expected result."""
 
     def play(self, script):
         for line in script:

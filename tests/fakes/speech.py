@@ -1,4 +1,4 @@
-"""Audio that encodes its own time, and speech models that tests can compute by hand."""
+"""Audio whose samples encode their position, and speech models that tests can compute by hand."""
 
 import random
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from alignatt_agent.types.engines import AlignedItem, Answer
 Settings = partial(SpeechConfig, min_start_s=0.0)
 
 BASE = 0.5
-"""Audio samples carry their own position: ``BASE + n * 2**-24`` is exact in float32."""
+"""Audio samples encode their position: ``BASE + n * 2**-24`` is exact in float32."""
 
 QUIET = 2.0**-6
 """Factor of samples in a pause."""
@@ -35,7 +35,7 @@ def heard_span(audio: FloatArray) -> tuple[float, float]:
 
 @dataclass
 class Script:
-    """Reveals a timed script; words that end near the end of the audio may come out wrong.
+    """Recognizes a timed script; words that end near the end of the audio may be wrong.
 
     Times are in 80 ms bins, tail-relative, without punctuation.
     """
@@ -68,7 +68,7 @@ class Script:
 
 
 class SpeechModel:
-    """Gives its answers in order, then repeats the last one; records its prompts."""
+    """Returns its answers in order, the last one repeatedly; records its prompts."""
 
     name = "asr model fake"
     bin_ms = 80.0

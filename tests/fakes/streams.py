@@ -1,6 +1,4 @@
-"""Streams over fake engines: a scripted recognizer, and translators word by word or with random
-output.
-"""
+"""Streams on fake engines: a scripted recognizer, and word-by-word or random translators."""
 
 import random
 
@@ -56,7 +54,7 @@ def noisy(seed, failure_rate=0.0):
 
 
 def build(engine=None, kind=Stream, watch=None, ahead=False, early_stop=True, **speech):
-    """Return a stream with the one target ``a``, its recognizer and its engine."""
+    """Return a stream with a single target ``a``, its recognizer and its engine."""
     engine = engine or monotone()
     tail = speech_side(watch=watch, **speech)
     stream = kind(tail, {"a": target_stream(engine, watch, early_stop=early_stop)})
@@ -71,7 +69,7 @@ def chunks(seconds=SECONDS, chunk=0.5):
 
 
 def calls(stream, seconds=SECONDS, chunk=0.5):
-    """Every call of a stream or live tail; the end is repeated, as after failures."""
+    """Return all calls of a stream or live tail; the last one is repeated, as after failures."""
     feed = getattr(stream, "step", None) or stream.push
     return [*((feed, piece) for piece in chunks(seconds, chunk)), *[(stream.finish,)] * 6]
 
