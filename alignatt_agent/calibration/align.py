@@ -57,9 +57,7 @@ def align(
             "the pairs have no alignments: add a Pharaoh column to the file (see "
             "docs/calibration.md), or use a chat model with --aligner openai"
         )
-    return [
-        pair.gold or PairError("no_gold", f"pair {pair.number} has no alignment") for pair in pairs
-    ]
+    return [pair.gold or PairError("no_gold") for pair in pairs]
 
 
 def not_aligned(

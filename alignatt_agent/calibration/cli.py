@@ -16,16 +16,14 @@ from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import load_scored, losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
-from alignatt_agent.calibration.row_reader import ENGINES
 from alignatt_agent.calibration.select_heads import (
     CalibrationPlan,
     calibrate,
     print_report,
 )
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, ModelConfig, load_config
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 
 
@@ -45,20 +43,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    text = "configuration with the prompt, and without --model the model, to calibrate"
-    add("--config", metavar="NAME", help=text)
-    add("--model", help="directory, or id on the Hugging Face hub")
-    add("--revision", help="commit of a hub id; pin it")
-    text = "transformers runs models that vLLM does not, with the same scores; default vllm"
-    add("--engine", choices=ENGINES, default="vllm", help=text)
+    text = "configuration whose translation model and prompt are calibrated"
+    add("--config", required=True, help=text)
     add = parser.add_argument_group("pairs").add_argument
-    add("--source", metavar="CODE", help="source language; default: --config's, or en")
+    add("--source", metavar="CODE", help="source language; default: the configuration's")
     add("--target", required=True, metavar="CODE", help="target language, e.g. de")
     add("--pairs", required=True, metavar="FILE", help="pairs for choosing heads, see below")
-    text = (
-        "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s. "
-        "If all pairs have gold alignments, these judge any aligner's heads"
-    )
+    text = "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s"
     add("--held-out", metavar="FILE|SHARE", default="0.3", help=text)
     text = "dev set whose sentences are excluded, like those of the embedded one; repeatable"
     add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
@@ -93,14 +84,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
     Examples:
       the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
-        alignatt calibrate run --model micro_models/gemma4 --target de \
+        alignatt calibrate run --config micro-low --target de \
             --pairs micro:60:77 --held-out micro:60:78
 
       the translation model and prompt of a configuration:
         alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
 
-      any model, words aligned by a chat model; without --yes it only prints the cost:
-        alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --target de \
+      words aligned by a chat model; without --yes the command only prints the cost:
+        alignatt calibrate run --config default-low --target de \
             --pairs pairs.en-de.tsv --aligner openai --endpoint https://HOST/v1 \
             --aligner-model NAME --price 0.25 2.00 --yes
 
@@ -124,16 +115,14 @@ def _run(arguments: argparse.Namespace) -> int:
             )
             return 2
     content, outcome = calibrate(plan)
-    if asked and asked.spent.requests:
-        print(f"the endpoint answered: {asked.spent}")
     print_report(plan, content, outcome)
     return 0
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
     """Check everything that needs no model."""
-    config = load_config(arguments.config) if arguments.config else None
-    source = language(arguments.source or (config.source_language if config else "en"))
+    config = load_config(arguments.config)
+    source = language(arguments.source or config.source_language)
     target = language(arguments.target)
     known = contamination.known_sentences(arguments.devset)
     seen: set[tuple[tuple[str, ...], str]] = set()
@@ -143,34 +132,18 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
 
     share = _share(arguments.held_out)
     pairs = without_repeats(read(arguments.pairs), seen)
-    model = _model(arguments, config)
-    # Head sets are shared, so only the last part of a local folder is named.
-    path = Path(model.path)
-    name = path.name if path.is_absolute() else model.path
-    file = f"{Path(name).name}-{source.code}-{target.code}.json"
+    file = f"{Path(config.models.translation.path).name}-{source.code}-{target.code}.json"
     return CalibrationPlan(
-        model=model,
-        name=name,
+        config=config,
         source=source,
         target=target,
         pairs=pairs,
         held_out=share or without_repeats(read(arguments.held_out), seen),
         aligner=build_aligner(arguments, source, target),
-        engine=arguments.engine,
         output=arguments.output or Path("outputs/head_sets", file),
         row=arguments.row,
         top_k=arguments.keep,
-        prompt=config.prompt if config else PromptConfig(),
     )
-
-
-def _model(arguments: argparse.Namespace, config: AgentConfig | None) -> ModelConfig:
-    given = {"revision": arguments.revision} if arguments.revision else {}
-    if arguments.model:
-        return ModelConfig(path=arguments.model, **given)
-    if config:
-        return config.models.translation.model_copy(update=given)
-    raise ConfigError("name the model to calibrate with --model or --config")
 
 
 def _share(text: str) -> float | None:

@@ -53,8 +53,7 @@ class RowScores:
 
     matrix: npt.NDArray[np.float64]  # [layers, heads], calibration pairs; NaN without attention
     ranking: tuple[Head, ...]  # all heads, best first
-    by_k: tuple[Estimate, ...]  # of the mean row over the 1, 2, ... best heads
-    head_set: Estimate  # of the ``top_k`` best
+    head_set: Estimate  # of the mean row over the ``top_k`` best heads
     all_heads: Estimate
     gain: Estimate  # ``head_set`` minus ``all_heads``, paired
 
@@ -132,13 +131,11 @@ def score(
         matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
         matrix[*np.transpose(loaded.heads)] = counts[row] / total
         hits = np.stack([item[row] for _, item in judged])  # [pairs, heads]
-        by_k = tuple(micro(column, tokens) for column in hits.T)
         rows[row] = RowScores(
             matrix,
             tuple(loaded.heads[i] for i in rankings[row]),
-            by_k,
-            by_k[top_k - 1],
-            by_k[-1],
+            micro(hits[:, top_k - 1], tokens),
+            micro(hits[:, -1], tokens),
             micro(hits[:, top_k - 1] - hits[:, -1], tokens),
         )
     return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)

@@ -1,6 +1,5 @@
 """Generated pairs of the micro world, written as users write theirs."""
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -14,23 +13,8 @@ def word_links(pair: SentencePair) -> set[tuple[int, int]]:
     return {(i, j) for i, j in pair.gold if any(map(str.isalnum, pair.units[j]))}
 
 
-def json_lines(pairs: Sequence[SentencePair], path: Path) -> str:
-    """Write every target unit as a word, so that the links count what the gold ones do."""
-    records = [
-        {
-            "source": " ".join(pair.source),
-            "target": pair.target,
-            "target_words": pair.units,
-            "alignment": " ".join(f"{i}-{j}" for i, j in sorted(pair.gold)),
-        }
-        for pair in pairs
-    ]
-    path.write_text("".join(json.dumps(item) + "\n" for item in records), encoding="utf-8")
-    return str(path)
-
-
 def pharaoh_column(pairs: Sequence[SentencePair], path: Path) -> str:
-    """Write source, target and alignment as another aligner would: whole words, marks attached."""
+    """Write tab-separated pairs as another aligner would: whole words, marks attached."""
     lines = []
     for pair in pairs:
         word = r"\S+" if " " in pair.target else r"\S"  # Chinese: characters

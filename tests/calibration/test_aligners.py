@@ -20,11 +20,10 @@ GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
 GOOD_LINKS = frozenset({(0, 0), (1, 1), (2, 2), (2, 3)})
 
 
-def a_pair(number, source, target):
-    return make_pair(number, source.split(), target, None, None, spaced=True)
-
-
-PAIRS = [a_pair(i, f"We train model{i}.", f"Wir trainieren Modell{i}.") for i in range(6)]
+PAIRS = [
+    make_pair(["We", "train", f"model{i}."], f"Wir trainieren Modell{i}.", None, spaced=True)
+    for i in range(6)
+]
 
 
 def server(reply):
@@ -59,7 +58,6 @@ def test_links_from_an_endpoint(monkeypatch):
     assert body["messages"][1]["content"] == (
         f"source: 0=We 1=train 2=model{number}.\ntarget: 0=Wir 1=trainieren 2=Modell{number} 3=."
     )
-    assert str(asked.spent) == "6 requests, 600 tokens sent, 120 received, 0.00 US dollars"
 
 
 WRONG_LINKS = ([], 3, [[0, 99]], [[-1, 0]], [["0", "0"]], [[0, 1, 2]], [[True, 0]])
@@ -77,7 +75,7 @@ def test_a_bad_answer_is_counted_and_does_not_end_the_run(content):
 
     with server(reply) as (url, seen):
         found = list(aligner(url).align(PAIRS))
-    assert found.pop(2).reason == f"aligner_{'timeout' if content == LATE else 'nonsense'}"
+    assert found.pop(2).reason == f"aligner_{'error' if content == LATE else 'nonsense'}"
     assert found == [GOOD_LINKS] * 5
     assert numbers(seen).count(2) == 2  # asked again, once
 
@@ -112,11 +110,10 @@ def test_what_no_repetition_changes_ends_at_once(status):
 def test_the_estimate_is_on_the_high_side():
     url = "http://127.0.0.1:9/v1"
     cost = aligner(url).estimate(PAIRS)
-    assert cost.requests == 6
-    assert cost.sent > 6 * 200  # the instructions alone
-    assert "US dollars" in str(cost)
-    unknown = aligner(url, price=None).estimate(PAIRS)
-    assert "price unknown (--price SENT RECEIVED" in str(unknown)
+    assert cost.startswith("6 requests, ")
+    assert int(cost.split()[2]) > 6 * 200  # the instructions alone
+    assert cost.endswith(" 0.01 US dollars")
+    assert "price unknown (--price SENT RECEIVED" in aligner(url, price=None).estimate(PAIRS)
     with pytest.raises(ConfigError, match="--endpoint nowhere: expected an http"):
         aligner("nowhere")
 
@@ -193,5 +190,6 @@ def test_pharaoh_notation():
 
 @pytest.mark.parametrize("text", ["1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x"])
 def test_nonsense_is_not_a_link(text):
-    with pytest.raises(ValueError, match="is not a link such as 3-4"):
+    with pytest.raises(PairError) as caught:
         parse_pharaoh(text)
+    assert caught.value.reason == "malformed_alignment"
