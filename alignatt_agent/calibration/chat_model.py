@@ -29,7 +29,7 @@ _CHARS_PER_TOKEN = 2.5
 """A low estimate for numbered words; English prose has about 4."""
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
-"""Successive failures after which an endpoint is not used any more."""
+"""Number of successive failures after which the run stops."""
 
 
 class _Answer(BaseModel, strict=True):
@@ -68,7 +68,7 @@ class ChatAligner:
         self.version = f"instructions sha256:{digest}"
 
     def estimate(self, pairs: Sequence[SentencePair]) -> str:
-        """Describe a high estimate of the cost of ``pairs``, without retries."""
+        """Estimate the cost of ``pairs`` from above, without retries; returns text."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)

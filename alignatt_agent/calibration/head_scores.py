@@ -30,7 +30,7 @@ _ENGINE_FAILURES = 3
 
 
 Hits = dict[Row, Counts]
-"""Hits per row convention, ``[heads]``: of every head, or of means over the 1, 2, ... best ones."""
+"""Hits by row convention, ``[heads]``: of every head, or of means of the 1, 2, ... best ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +179,14 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
     return {"predicting": rows[:-1], "emitted": rows[1:]}
 
 
-def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Return which peaks of aligned tokens, ``[tokens, ..., source]``, hit their words."""
-    words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
-    return np.stack(
-        [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
-    )
-
-
 def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
     """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
-    return np.asarray(hits(rows, pair).sum(0, dtype=np.int64))
+    words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
+    return np.sum(
+        [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source],
+        axis=0,
+        dtype=np.int64,
+    )
 
 
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
@@ -200,4 +197,4 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
 
 def rank(counts: Counts) -> list[int]:
     """Return the indices of the heads, most hits first; ties keep the model's order."""
-    return [int(i) for i in np.argsort(-counts, kind="stable")]
+    return np.argsort(-counts, kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""Results by pair, written to disk immediately, so that the same command can resume."""
+"""Results of single pairs, written to disk immediately so that the same command can resume."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ from alignatt_agent.evaluation.cache import ResultCache
 T = TypeVar("T")
 
 _PASSING = ("aligner_error", "engine_error")
-"""Failures that the engine or server may have caused, not the pair."""
+"""Failures whose cause may be the engine or the server instead of the pair."""
 
 
 def get_or_compute_all(

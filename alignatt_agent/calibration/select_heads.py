@@ -75,7 +75,7 @@ def model_name(model: ModelConfig) -> str:
 
 
 def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
-    """Align, score, choose, and write the head set; the same plan resumes an interrupted one."""
+    """Align pairs, score heads and write the head set; the same plan resumes an interrupted run."""
     model, prompt = plan.config.models.translation, plan.config.prompt
     checkpoint = fingerprint(locate_one(model))
     pairs = plan.all_pairs
@@ -197,12 +197,14 @@ def print_report(plan: CalibrationPlan, content: dict[str, Any], outcome: Outcom
     ]
     print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
     reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
+    about = [provenance[name] for name in ("tool", "engine")]
+    about += [f"{name} {provenance[name]}" for name in ("model", "prompt", "pairs")]
+    about += [
+        f"held out {provenance['held_out_pairs']}",
+        f"aligner {provenance['aligner']['name']}",
+    ]
     print(
-        f"skipped   {reasons or 'nothing'}\n"
-        f"signature {provenance['tool']} | {provenance['engine']} | model {provenance['model']} | "
-        f"prompt {provenance['prompt']} | pairs {provenance['pairs']} | held out "
-        f"{provenance['held_out_pairs']} | aligner {provenance['aligner']['name']}\n"
-        f"written   {plan.output}"
+        f"skipped   {reasons or 'nothing'}\nsignature {' | '.join(about)}\nwritten   {plan.output}"
     )
 
 

@@ -15,7 +15,7 @@ AUTO = "auto"
 """Value of an engine argument that is chosen on this machine."""
 
 DEFAULT_SHARE = 0.92
-"""vLLM's default if a configuration names none."""
+"""vLLM's default share, used if a configuration names none."""
 
 
 class ModelConfig(Strict):

@@ -1,4 +1,4 @@
-"""Word alignments: notation, and the chat model as an aligner."""
+"""Word alignments by a chat model, and those in the file."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,6 @@ import pytest
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, make_pair
-from alignatt_agent.calibration.pairs_file import parse_pharaoh
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
@@ -182,14 +181,3 @@ def test_gold(cache):
         CalibrationError, match="add a Pharaoh column to the file .*--aligner openai"
     ):
         align.align(None, PAIRS, cache)
-
-
-def test_pharaoh_notation():
-    assert parse_pharaoh("0-0 1p2 3?1") == {(0, 0), (1, 2), (3, 1)}
-
-
-@pytest.mark.parametrize("text", ["1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x"])
-def test_nonsense_is_not_a_link(text):
-    with pytest.raises(PairError) as caught:
-        parse_pharaoh(text)
-    assert caught.value.reason == "malformed_alignment"

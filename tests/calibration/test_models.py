@@ -22,7 +22,6 @@ from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.micro_world.pairs import micro_pairs
 from tests.calibration.chat_endpoint import answer, chat_endpoint
-from tests.calibration.pair_files import pharaoh_column
 
 MODEL = "micro_models/gemma4"
 COUNT = 12
@@ -64,7 +63,11 @@ def test_a_few_pairs_find_the_heads_of_the_shipped_set(tmp_path):
 
 def test_bad_pairs_are_left_out_and_counted(tmp_path):
     drawn = micro_pairs(8, 77, language("en"), language("de")).pairs
-    good = Path(pharaoh_column(drawn, tmp_path / "good.tsv"))
+    good = tmp_path / "good.tsv"
+    with good.open("w", encoding="utf-8") as file:  # every target unit is a word
+        for pair in drawn:
+            links = " ".join(f"{i}-{j}" for i, j in pair.gold)
+            file.write(f"{' '.join(pair.source)}\t{' '.join(pair.units)}\t{links}\n")
     long = " ".join(["models"] * 3000)
     bad = [("", "0-0"), ("We.", "7-0"), ("We.", None), ("He.", ""), (long, "0-0")]
     clean = calibrate(tmp_path / "a.json", "--pairs", str(good))

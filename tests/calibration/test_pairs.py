@@ -10,8 +10,6 @@ from alignatt_agent.calibration.pairs_file import parse_pharaoh, read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.prompt import PromptBuilder
-from lab.micro_world.pairs import micro_pairs
-from tests.calibration.pair_files import pharaoh_column, word_links
 from tests.fakes.agent import byte_tokenizer
 
 EN, DE, ZH = language("en"), language("de"), language("zh")
@@ -31,6 +29,7 @@ def written(tmp_path, *lines, name="pairs.tsv"):
         ("Use it.\t»L'un-o, (x.\t0-0 1p1", DE, "» L'un-o , ( x .", "0-0 0-1 0-2 1p3 1p4 1p5"),
         ("Yes.\tJa.", DE, "Ja .", None),
         ("Yes\tJa\t ", DE, "Ja", None),
+        ("We do it\tWir tun\t0-0 1p1 2?1", DE, "Wir tun", "0-0 1-1 2-1"),
         # Characters are the units of Chinese, a run of Latin letters is one.
         (
             "We use BERT.\t我们用 BERT。\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7",
@@ -49,7 +48,10 @@ def test_bad_pairs_are_counted_and_left_out(tmp_path):
     bad = {
         "empty_side": [" \tWir.", "We.\t"],
         "alignment_out_of_range": ["We.\tWir.\t0-1", "We.\tWir.\t1p0"],
-        "malformed_alignment": ["We.\tWir.\tzero"],
+        "malformed_alignment": [
+            f"We.\tWir.\t{links}"
+            for links in ("zero", "1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x")
+        ],
         "malformed_line": ["We."],
     }
     lines = [line for items in bad.values() for line in items]
@@ -100,19 +102,9 @@ def test_the_embedded_dev_set_is_never_used():
     known = contamination.known_sentences([])
     assert len(known) > 100
     for target in ("de", "it", "zh"):
-        drawn = micro_pairs(60, 77, EN, language(target))
+        drawn = read_pairs("micro:60:77", EN, language(target))
+        assert all(pair.gold for pair in drawn.pairs)
         assert not contamination.leave_out(drawn, known).skipped["in_evaluation_data"]
-
-
-@pytest.mark.parametrize("target", ["de", "it", "zh"])
-def test_alignments_made_elsewhere_are_those_of_generated_pairs(tmp_path, target):
-    drawn = micro_pairs(20, 5, EN, language(target))
-    assert all(pair.gold for pair in drawn.pairs)
-    assert read_pairs("micro:20:5", EN, language(target)) == drawn
-    found = read_pairs(pharaoh_column(drawn.pairs, tmp_path / "p.tsv"), EN, language(target))
-    assert not found.skipped
-    for read, pair in zip(found.pairs, drawn.pairs, strict=True):
-        assert word_links(read) == word_links(pair)
 
 
 def test_generated_pairs_need_a_checkout(monkeypatch):

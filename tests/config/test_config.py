@@ -98,6 +98,7 @@ def own(code, **settings):
         (own("de", policy={"drafts": 0}), "targets.de.policy: drafts: .*equal to 1 .got 0."),
         ({"targets": {"zh": {}, "de": {}, "Chinese": {}}}, "same language: Chinese, zh; keep"),
         ({"targets": {"Klingon": {}}}, "unknown language 'Klingon'"),
+        ({"targets": {"*": {}}}, r"unknown language '\*'"),
         ({"target_language": "Klingon"}, "unknown language 'Klingon'"),
         ({"models": {}}, "models.asr: Field required"),
         ({"speech": {"recognizer": "kaldi"}}, r"speech\.recognizer: .*'qwen3-asr'"),
