@@ -1,7 +1,7 @@
 """Calibration: from pairs to a head-set file and a report."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,16 +13,10 @@ from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import GOLD, align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
-from alignatt_agent.calibration.pairs import (
-    CalibrationError,
-    Links,
-    PairError,
-    Pairs,
-    SentencePair,
-)
+from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
-from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache
@@ -68,12 +62,6 @@ class CalibrationPlan:
         return [pair for pairs in self.given for pair in pairs.pairs]
 
 
-def model_name(model: ModelConfig) -> str:
-    """Name the model in its head set, which others may use: only the last part of a local path."""
-    path = Path(model.path)
-    return path.name if path.is_absolute() else model.path
-
-
 def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
     """Align pairs, score heads and write the head set; the same plan resumes an interrupted run."""
     model, prompt = plan.config.models.translation, plan.config.prompt
@@ -88,7 +76,14 @@ def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
                 )
             builder = PromptBuilder.of(loaded.tokenizer, prompt, plan.source, plan.target)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
-            usable, skipped = usable_pairs(prompter, pairs, links)
+            usable: list[AlignedPair | None] = []
+            skipped: Counter[str] = Counter()
+            for pair, aligned in zip(pairs, links, strict=True):
+                try:
+                    usable.append(prompter(pair, aligned))
+                except PairError as error:
+                    usable.append(None)
+                    skipped[error.reason] += 1
             chosen_on, judged_on = _parts(plan, usable)
             made_by = {
                 "engine": loaded.engine,
@@ -104,7 +99,8 @@ def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
         row,
         plan.top_k,
         {
-            "model": model_name(model),
+            # Others may use the head set, so it has only the last part of a local path.
+            "model": Path(model.path).name if Path(model.path).is_absolute() else model.path,
             "revision": model.revision,
             "direction": plan.direction,
             "prompt_layout": PromptBuilder.__module__,
@@ -120,37 +116,20 @@ def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
     return content, outcome
 
 
-def usable_pairs(
-    prompter: Callable[[SentencePair, Links | PairError], AlignedPair],
-    pairs: Sequence[SentencePair],
-    links: Sequence[Links | PairError],
-) -> tuple[dict[int, AlignedPair], Counter[str]]:
-    """Return the requests of the usable pairs, by index; count the others by reason."""
-    usable: dict[int, AlignedPair] = {}
-    skipped: Counter[str] = Counter()
-    for place, (pair, aligned) in enumerate(zip(pairs, links, strict=True)):
-        try:
-            usable[place] = prompter(pair, aligned)
-        except PairError as error:
-            skipped[error.reason] += 1
-    return usable, skipped
-
-
 def _parts(
-    plan: CalibrationPlan, usable: dict[int, AlignedPair]
+    plan: CalibrationPlan, usable: Sequence[AlignedPair | None]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
     """Return the pairs for choosing heads and those for judging them."""
     count = len(plan.pairs.pairs)
-    first = [place for place in usable if place < count]
-    second = [place for place in usable if place >= count]
+    first, second = ([*filter(None, part)] for part in (usable[:count], usable[count:]))
     if isinstance(plan.held_out, float):
         parts = split(len(first), plan.held_out, SPLIT_SEED)
-        first, second = ([first[i] for i in part] for part in parts)
+        first, second = ([first[place] for place in part] for part in parts)
     if not first or not second:
         raise CalibrationError(
             f"{len(first)} calibration and {len(second)} held-out pairs are usable; both are needed"
         )
-    return [usable[place] for place in first], [usable[place] for place in second]
+    return first, second
 
 
 def _provenance(

