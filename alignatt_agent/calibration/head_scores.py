@@ -182,11 +182,8 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
 def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
     """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
     words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
-    return np.sum(
-        [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source],
-        axis=0,
-        dtype=np.int64,
-    )
+    hits = [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
+    return np.asarray(np.stack(hits).sum(0, dtype=np.int64))
 
 
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
@@ -197,4 +194,4 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
 
 def rank(counts: Counts) -> list[int]:
     """Return the indices of the heads, most hits first; ties keep the model's order."""
-    return np.argsort(-counts, kind="stable").tolist()
+    return [int(i) for i in np.argsort(-counts, kind="stable")]

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from alignatt_agent.config.errors import explain
@@ -64,9 +63,10 @@ class HeadSet(BaseModel, frozen=True):
 
     @model_validator(mode="after")
     def _of_the_model(self) -> HeadSet:
-        shape = self.num_layers, self.num_heads
-        if wrong := set(self.heads) - {*np.ndindex(shape)}:
-            raise ValueError(f"heads {sorted(wrong)} do not exist in layers x heads {shape}")
+        layers, heads = self.num_layers, self.num_heads
+        wrong = [(a, b) for a, b in self.heads if not (0 <= a < layers and 0 <= b < heads)]
+        if wrong:
+            raise ValueError(f"heads {wrong} do not exist in {layers} layers x {heads} heads")
         if len(set(self.heads)) < len(self.heads):
             raise ValueError("a head is listed twice")
         return self
