@@ -96,7 +96,7 @@ micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (
 micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model, for both of its behaviours
 	@for model in micro micro-follows; do for target in de it zh; do \
 		$(BIN)/alignatt calibrate run --config $$model-low --source en --target $$target \
-			--pairs micro:60:77 --held-out micro:60:78 --row predicting --restart \
+			--pairs micro:60:77 --held-out micro:60:78 --row predicting \
 			--output outputs/head_sets/$$model-en-$$target.json && \
 		cp outputs/head_sets/$$model-en-$$target.json head_sets/ || exit; done; done
 

@@ -17,14 +17,14 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     """Add the options of the aligner."""
     add = group.add_argument
     text = (
-        "gold: the alignments in the pairs file, made by any aligner; openai: a chat model at any "
+        "gold: use the alignments in the pairs file; openai: ask a chat model at an "
         "OpenAI-compatible endpoint; default gold"
     )
     add("--aligner", choices=("gold", "openai"), default="gold", help=text)
     add("--aligner-model", metavar="NAME", help="openai: model name")
     text = "openai: base address, e.g. .../v1; the key is taken from OPENAI_API_KEY"
     add("--endpoint", metavar="URL", help=text)
-    text = "openai: US dollars per million tokens, for the estimate"
+    text = "openai: US dollars per million tokens sent and received, for the estimate"
     add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
     add("--yes", action="store_true", help="openai: send the requests")
 
@@ -32,7 +32,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
 def build_aligner(
     arguments: argparse.Namespace, source: Language, target: Language
 ) -> ChatAligner | None:
-    """Return the chosen aligner; ``None`` uses the alignments in the pairs file."""
+    """Return the chosen aligner; ``None`` stands for the alignments in the pairs file."""
     if arguments.aligner == "gold":
         return None
     if not arguments.endpoint or not arguments.aligner_model:
@@ -57,9 +57,7 @@ def align(
             "the pairs have no alignments: add a Pharaoh column to the file (see "
             "docs/calibration.md), or use a chat model with --aligner openai"
         )
-    return [
-        pair.gold or PairError("no_gold", f"pair {pair.number} has no alignment") for pair in pairs
-    ]
+    return [pair.gold or PairError("no_gold") for pair in pairs]
 
 
 def not_aligned(

@@ -1,13 +1,12 @@
 """Word alignments from any OpenAI-compatible endpoint; the paper used GPT-5-mini."""
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
 from alignatt_agent.config.errors import ConfigError
@@ -30,25 +29,11 @@ _CHARS_PER_TOKEN = 2.5
 """A low estimate for numbered words; English prose has about 4."""
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
-"""Successive failures after which an endpoint is not used any more."""
+"""Number of successive failures after which the run stops."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Price of requests; ``sent`` and ``received`` count tokens."""
-
-    requests: int
-    sent: int
-    received: int
-    price: tuple[float, float] | None = None
-    """US dollars per million tokens sent and received; ``None`` when not known."""
-
-    def __str__(self) -> str:
-        text = f"{self.requests} requests, {self.sent} tokens sent, {self.received} received"
-        if self.price is None:
-            return text + ", price unknown (--price SENT RECEIVED, per million tokens)"
-        dollars = (self.sent * self.price[0] + self.received * self.price[1]) / 1e6
-        return f"{text}, {dollars:.2f} US dollars"
+class _Answer(BaseModel, strict=True):
+    links: list[tuple[int, int]]
 
 
 class ChatAligner:
@@ -64,7 +49,7 @@ class ChatAligner:
         timeout_s: float = 60.0,
         retries: int = 3,
         parallel: int = 4,
-        price: tuple[float, float] | None = None,  # see ``Cost``
+        price: tuple[float, float] | None = None,  # dollars per million tokens sent, received
     ) -> None:
         import openai  # the import takes a second, and few calibrations need it
 
@@ -78,23 +63,20 @@ class ChatAligner:
             base_url=url, api_key=key or "none", timeout=timeout_s, max_retries=retries
         )
         self._headers = {} if key else {"Authorization": openai.omit}
-        self._answers: list[tuple[int, int]] = []
         digest = hashlib.sha256(self._instructions.encode()).hexdigest()[:12]
         self.name = f"chat model {model}"
         self.version = f"instructions sha256:{digest}"
 
-    def estimate(self, pairs: Sequence[SentencePair]) -> Cost:
-        """Return a high estimate of the cost of ``pairs``, without retries."""
+    def estimate(self, pairs: Sequence[SentencePair]) -> str:
+        """Estimate the cost of ``pairs`` from above, without retries; returns text."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)
-        return Cost(len(pairs), sent, received, self._price)
-
-    @property
-    def spent(self) -> Cost:
-        """Cost of the answers so far, by the tokens that the endpoint reported."""
-        sent, received = (sum(answer[side] for answer in self._answers) for side in (0, 1))
-        return Cost(len(self._answers), sent, received, self._price)
+        text = f"{len(pairs)} requests, {sent} tokens sent, {received} received"
+        if self._price is None:
+            return f"{text}, price unknown (--price SENT RECEIVED, per million tokens)"
+        dollars = (sent * self._price[0] + received * self._price[1]) / 1e6
+        return f"{text}, {dollars:.2f} US dollars"
 
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
         """Yield the links of each pair, or the reason for their absence."""
@@ -114,15 +96,13 @@ class ChatAligner:
                     yield result
 
     def _ask(self, pair: SentencePair) -> Links | PairError:
-        problem = PairError("aligner_nonsense", "no request was sent")
         for _ in range(self._retries + 1):
             try:
                 return _parse(self._answer(_question(pair)), pair)
             except PairError as error:
-                problem = error
                 if error.reason != "aligner_nonsense":  # the client has already retried
-                    break
-        return problem
+                    return error
+        return PairError("aligner_nonsense")
 
     def _answer(self, question: str) -> str:
         """Return the text of one answer, or raise ``PairError`` if a retry may help."""
@@ -137,10 +117,6 @@ class ChatAligner:
                 ],
                 extra_headers=self._headers,
             )
-            usage = answer.usage
-            self._answers.append(
-                (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
-            )
             return str(answer.choices[0].message.content)
         except openai.APIStatusError as error:
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
@@ -150,12 +126,10 @@ class ChatAligner:
                 f"{self._url} refused the request with status {error.status_code}: "
                 f"{error.response.text[:300]}; check --endpoint, --aligner-model and ${KEY}"
             ) from None
-        except openai.APITimeoutError as error:
-            raise PairError("aligner_timeout", str(error)) from None
         except openai.APIConnectionError as error:
             raise PairError("aligner_error", f"{error} {error.__cause__}") from None
-        except (AttributeError, IndexError, TypeError, ValueError) as error:
-            raise PairError("aligner_nonsense", f"no message in the answer: {error}") from None
+        except (AttributeError, IndexError, TypeError, ValueError):
+            raise PairError("aligner_nonsense") from None
 
 
 def _question(pair: SentencePair) -> str:
@@ -170,21 +144,10 @@ def _parse(text: str, pair: SentencePair) -> Links:
     """Read the links in an answer; text around the JSON object is ignored."""
     match = re.search(r"\{.*\}", text, re.DOTALL)
     try:
-        links = [(i, j) for i, j in json.loads(match[0] if match else text)["links"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise PairError(
-            "aligner_nonsense", f"pair {pair.number}: no links in {text[:80]!r} ({error})"
-        ) from None
-    sides = len(pair.source), len(pair.spans)
-    wrong = [link for link in links if not all(map(_counts, link, sides))]
-    if wrong or not links:
-        raise PairError(
-            "aligner_nonsense",
-            f"pair {pair.number}: {wrong[:1] or 'no link'} in a pair of {sides[0]} source words "
-            f"and {sides[1]} target units",
-        )
+        links = _Answer.model_validate_json(match[0] if match else text).links
+    except ValidationError:
+        raise PairError("aligner_nonsense") from None
+    words, units = len(pair.source), len(pair.spans)
+    if not links or not all(0 <= i < words and 0 <= j < units for i, j in links):
+        raise PairError("aligner_nonsense")
     return frozenset(links)
-
-
-def _counts(number: Any, words: int) -> bool:
-    return type(number) is int and 0 <= number < words

@@ -1,6 +1,6 @@
 """Find the attention heads of a model that follow the source.
 
-each command explains itself with examples: alignatt calibrate COMMAND --help
+For examples of each command: alignatt calibrate COMMAND --help
 """
 
 import argparse
@@ -13,19 +13,18 @@ from alignatt_agent.calibration import contamination, pairs_file
 from alignatt_agent.calibration.align import add_options, build_aligner, not_aligned
 from alignatt_agent.calibration.head_scores import ROWS
 from alignatt_agent.calibration.head_set_file import write
-from alignatt_agent.calibration.merge import load_scored, losses, merge
+from alignatt_agent.calibration.merge import losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
-from alignatt_agent.calibration.row_reader import ENGINES
 from alignatt_agent.calibration.select_heads import (
     CalibrationPlan,
     calibrate,
     print_report,
 )
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, ModelConfig, load_config
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.command_line import page
+from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 
 
@@ -45,27 +44,22 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    text = "configuration with the prompt, and without --model the model, to calibrate"
-    add("--config", metavar="NAME", help=text)
-    add("--model", help="directory, or id on the Hugging Face hub")
-    add("--revision", help="commit of a hub id; pin it")
-    text = "transformers runs models that vLLM does not, with the same scores; default vllm"
-    add("--engine", choices=ENGINES, default="vllm", help=text)
+    text = "configuration whose translation model and prompt are calibrated"
+    add("--config", required=True, help=text)
     add = parser.add_argument_group("pairs").add_argument
-    add("--source", metavar="CODE", help="source language; default: --config's, or en")
+    add("--source", metavar="CODE", help="source language; default: the configuration's")
     add("--target", required=True, metavar="CODE", help="target language, e.g. de")
-    add("--pairs", required=True, metavar="FILE", help="pairs for choosing heads, see below")
-    text = (
-        "pairs to judge the chosen heads on: a file, or a share of --pairs; default %(default)s. "
-        "If all pairs have gold alignments, these judge any aligner's heads"
-    )
+    add("--pairs", required=True, metavar="FILE", help="pairs on which heads are chosen; see below")
+    text = "pairs on which the heads are judged: a file, or a share of --pairs; default %(default)s"
     add("--held-out", metavar="FILE|SHARE", default="0.3", help=text)
     text = "dev set whose sentences are excluded, like those of the embedded one; repeatable"
     add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
     add = parser.add_argument_group("head set").add_argument
-    add("--row", choices=ROWS, help="query whose row represents a token; default: the better one")
+    text = "query whose attention row represents a token; default: the one with the better score"
+    add("--row", choices=ROWS, help=text)
     add("--keep", type=int, default=8, metavar="K", help="number of heads; default 8")
-    add("--output", type=Path, metavar="FILE", help="outputs/head_sets/MODEL-SOURCE-TARGET.json")
+    text = "the head set; default outputs/head_sets/MODEL-SOURCE-TARGET.json"
+    add("--output", type=Path, metavar="FILE", help=text)
     add_options(parser.add_argument_group("word alignments"))
 
 
@@ -86,21 +80,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    r"""Score all heads of a model, write the best as a head set.
+    r"""Score all heads of a model and write the best ones as a head set.
 
     The Translation Score of a head is the share of target words for which its attention peak lies
     on the aligned source word, under the prompt that the agent uses.
 
     Examples:
-      the embedded model on generated pairs with gold alignments, 60 to choose and 60 to judge on:
-        alignatt calibrate run --model micro_models/gemma4 --target de \
+      the embedded model; generated pairs with gold alignments, 60 to choose heads and 60 to judge:
+        alignatt calibrate run --config micro-low --target de \
             --pairs micro:60:77 --held-out micro:60:78
 
       the translation model and prompt of a configuration:
         alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
 
-      any model, words aligned by a chat model; without --yes it only prints the cost:
-        alignatt calibrate run --model google/gemma-4-E4B-it --revision 83df0a8 --target de \
+      words aligned by a chat model; without --yes the command only prints the cost:
+        alignatt calibrate run --config default-low --target de \
             --pairs pairs.en-de.tsv --aligner openai --endpoint https://HOST/v1 \
             --aligner-model NAME --price 0.25 2.00 --yes
 
@@ -110,7 +104,7 @@ def _run(arguments: argparse.Namespace) -> int:
                        it, and one with more pairs computes only the new ones; delete it to
                        start again
 
-    exit status: 0 written; 1 the run failed; 2 nothing was started
+    exit status: 0 the head set is written; 1 the run failed; 2 nothing was started
     """
     plan = _plan(arguments)
     asked = plan.aligner
@@ -119,21 +113,19 @@ def _run(arguments: argparse.Namespace) -> int:
             missing = not_aligned(asked, plan.all_pairs, cache)
         if missing:
             print(
-                f"asking {arguments.endpoint} for word alignments takes about "
+                f"asking {arguments.endpoint} for word alignments would take about "
                 f"{asked.estimate(missing)}.\nNothing was sent; add --yes to continue."
             )
             return 2
     content, outcome = calibrate(plan)
-    if asked and asked.spent.requests:
-        print(f"the endpoint answered: {asked.spent}")
     print_report(plan, content, outcome)
     return 0
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
-    """Check everything that needs no model."""
-    config = load_config(arguments.config) if arguments.config else None
-    source = language(arguments.source or (config.source_language if config else "en"))
+    """Build the plan; check everything that needs no model."""
+    config = load_config(arguments.config)
+    source = language(arguments.source or config.source_language)
     target = language(arguments.target)
     known = contamination.known_sentences(arguments.devset)
     seen: set[tuple[tuple[str, ...], str]] = set()
@@ -143,34 +135,18 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
 
     share = _share(arguments.held_out)
     pairs = without_repeats(read(arguments.pairs), seen)
-    model = _model(arguments, config)
-    # Head sets are shared, so only the last part of a local folder is named.
-    path = Path(model.path)
-    name = path.name if path.is_absolute() else model.path
-    file = f"{Path(name).name}-{source.code}-{target.code}.json"
+    file = f"{Path(config.models.translation.path).name}-{source.code}-{target.code}.json"
     return CalibrationPlan(
-        model=model,
-        name=name,
+        config=config,
         source=source,
         target=target,
         pairs=pairs,
         held_out=share or without_repeats(read(arguments.held_out), seen),
         aligner=build_aligner(arguments, source, target),
-        engine=arguments.engine,
         output=arguments.output or Path("outputs/head_sets", file),
         row=arguments.row,
         top_k=arguments.keep,
-        prompt=config.prompt if config else PromptConfig(),
     )
-
-
-def _model(arguments: argparse.Namespace, config: AgentConfig | None) -> ModelConfig:
-    given = {"revision": arguments.revision} if arguments.revision else {}
-    if arguments.model:
-        return ModelConfig(path=arguments.model, **given)
-    if config:
-        return config.models.translation.model_copy(update=given)
-    raise ConfigError("name the model to calibrate with --model or --config")
 
 
 def _share(text: str) -> float | None:
@@ -187,17 +163,17 @@ def _share(text: str) -> float | None:
 def _merge(arguments: argparse.Namespace) -> int:
     r"""Merge the head sets of several targets into one for any target.
 
-    It holds the heads with the best mean Translation Score. Name it under ``head_sets`` as ``"*"``:
-    it serves every target without its own set, and counts as provisional.
+    The merged set holds the heads with the best mean Translation Score. Name it under ``head_sets``
+    as ``"*"``: it then serves every target without its own set, and counts as provisional.
 
     Example:
       score German with the heads of Italian and Chinese:
         alignatt calibrate merge micro-en-it micro-en-zh --judge micro-en-de --output any.json
     """
-    sets = [load_scored(name) for name in arguments.sets]
+    sets = [load_head_set(name) for name in arguments.sets]
     content, heads = merge(sets, arguments.keep)
     write(arguments.output, content)
-    rows = losses(heads, [*sets, *map(load_scored, arguments.judge)])
+    rows = losses(heads, [*sets, *map(load_head_set, arguments.judge)])
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
     print(f"mean Translation Score of {len(heads)} heads; written: {arguments.output}")
     return 0

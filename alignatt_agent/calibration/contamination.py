@@ -1,12 +1,11 @@
 """Excludes evaluation data from calibration.
 
-Scores on data on which heads were chosen are meaningless. A file is evaluation data if it is marked
-so, if it is part of a dev set, or if most of its sentences are those of a dev set. Single sentences
-of a dev set are dropped and counted.
+Scores on data on which heads were chosen are meaningless. A file is evaluation data if it is inside
+a dev set, or if most of its sentences are those of a dev set. Single sentences of a dev set are
+dropped and counted.
 """
 
 import contextlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from alignatt_agent.config.resources import find_path, read_lines
 from alignatt_agent.evaluation.devset import SEGMENTATION
 
 EMBEDDED_DEVSET = "micro_models/devset"
-TSV_MARK = re.compile(r"#\s*evaluation\b", re.IGNORECASE)
-JSON_MARK = "evaluation"
 _REFUSED_SHARE = 0.5
 
 

@@ -30,7 +30,7 @@ _ENGINE_FAILURES = 3
 
 
 Hits = dict[Row, Counts]
-"""Hits per row convention, ``[heads]``: of every head, or of means over the 1, 2, ... best ones."""
+"""Hits by row convention, ``[heads]``: of every head, or of means of the 1, 2, ... best ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ class RowScores:
 
     matrix: npt.NDArray[np.float64]  # [layers, heads], calibration pairs; NaN without attention
     ranking: tuple[Head, ...]  # all heads, best first
-    by_k: tuple[Estimate, ...]  # of the mean row over the 1, 2, ... best heads
-    head_set: Estimate  # of the ``top_k`` best
+    head_set: Estimate  # of the mean row over the ``top_k`` best heads
     all_heads: Estimate
     gain: Estimate  # ``head_set`` minus ``all_heads``, paired
 
@@ -132,13 +131,11 @@ def score(
         matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
         matrix[*np.transpose(loaded.heads)] = counts[row] / total
         hits = np.stack([item[row] for _, item in judged])  # [pairs, heads]
-        by_k = tuple(micro(column, tokens) for column in hits.T)
         rows[row] = RowScores(
             matrix,
             tuple(loaded.heads[i] for i in rankings[row]),
-            by_k,
-            by_k[top_k - 1],
-            by_k[-1],
+            micro(hits[:, top_k - 1], tokens),
+            micro(hits[:, -1], tokens),
             micro(hits[:, top_k - 1] - hits[:, -1], tokens),
         )
     return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
@@ -182,17 +179,11 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
     return {"predicting": rows[:-1], "emitted": rows[1:]}
 
 
-def hits(rows: FloatArray, pair: AlignedPair) -> npt.NDArray[np.bool_]:
-    """Return which peaks of aligned tokens, ``[tokens, ..., source]``, hit their words."""
-    words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
-    return np.stack(
-        [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
-    )
-
-
 def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
     """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
-    return np.asarray(hits(rows, pair).sum(0, dtype=np.int64))
+    words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
+    hits = [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
+    return np.asarray(np.stack(hits).sum(0, dtype=np.int64))
 
 
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:

@@ -1,4 +1,4 @@
-"""Results by pair, written to disk immediately, so that the same command can resume."""
+"""Results of single pairs, written to disk immediately so that the same command can resume."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -10,8 +10,8 @@ from alignatt_agent.evaluation.cache import ResultCache
 
 T = TypeVar("T")
 
-_PASSING = ("aligner_error", "aligner_timeout", "engine_error")
-"""Failures that the engine or server may have caused, not the pair."""
+_PASSING = ("aligner_error", "engine_error")
+"""Failures whose cause may be the engine or the server instead of the pair."""
 
 
 def get_or_compute_all(
@@ -23,26 +23,16 @@ def get_or_compute_all(
     """Return the results of all pairs; those whose key is not in ``cache`` are computed and stored.
 
     ``compute`` yields the results of the pairs at the given places, in that order. Passing failures
-    are stored only after another result or the end; if ``compute`` raises directly after them, the
-    next call tries these pairs again.
+    are not stored, so the next call tries these pairs again.
     """
     found: dict[int, T | PairError] = {
         place: result for place, key in enumerate(keys) if (result := cache.get(key)) is not None
     }
     missing = [place for place in range(len(keys)) if place not in found]
-    waiting: list[int] = []
-
-    def keep() -> None:
-        for place in waiting:
-            cache.put(keys[place], found[place])
-        waiting.clear()
-
     with tqdm(total=len(keys), initial=len(found), desc=title, unit="pair") as bar:
         for place, result in zip(missing, compute(missing) if missing else (), strict=True):
             found[place] = result
-            waiting.append(place)
             bar.update()
             if not (isinstance(result, PairError) and result.reason in _PASSING):
-                keep()
-        keep()
+                cache.put(keys[place], result)
     return [found[place] for place in range(len(keys))]

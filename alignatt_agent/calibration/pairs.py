@@ -22,7 +22,7 @@ _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
 class PairError(ValueError):
     """A pair cannot be used; it is counted under ``reason``, e.g. ``"empty_side"``."""
 
-    def __init__(self, reason: str, detail: str) -> None:
+    def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)  # both arguments, because errors are pickled
         self.reason = reason
 
@@ -48,7 +48,6 @@ class SentencePair:
     a run of Latin letters and digits.
     """
 
-    number: int  # place in its file, from 1
     source: tuple[str, ...]  # words, punctuation attached
     target: str
     spans: tuple[Span, ...]  # begin and end of each target unit, in characters
@@ -97,58 +96,29 @@ def digest_of(items: Iterable[object]) -> str:
 
 
 def make_pair(
-    number: int,
     source: Sequence[str],
     target: str,
-    words: Sequence[str] | None,
     links: Links | None,
     *,
     spaced: bool,
+    counted: Sequence[Span] | None = None,
 ) -> SentencePair:
     """Check one pair and cut its target into units.
 
-    Gold ``links`` count ``words`` of the target; ``None`` stands for white-space separated words,
-    or for characters of a language that is not ``spaced``.
+    Gold ``links`` count the ``counted`` parts of the target; ``None`` stands for white-space
+    separated words, or for characters of a language that is not ``spaced``.
     """
     if not source or not target.strip():
-        raise PairError("empty_side", f"pair {number} has an empty side")
-    if any(len(word.split()) != 1 for word in source):
-        raise PairError("unlocatable_word", f"pair {number}: a source word is blank or has spaces")
-    # Without a list of words, an unspaced script has words only in runs of Latin letters.
-    characters = words is None and not spaced
-    if words is not None:
-        counted = locate(words, target, number)
-    else:
-        counted = tuple(x.span() for x in re.finditer(r"\S" if characters else r"\S+", target))
-    units = [(_CHARACTER, 0, len(target))] if characters else [(_PIECE, *span) for span in counted]
-    spans = tuple(
-        match.span()
-        for pattern, begin, end in units
-        for match in pattern.finditer(target, begin, end)
-    )
+        raise PairError("empty_side")
+    if counted is None:
+        counted = [word.span() for word in re.finditer(r"\S+" if spaced else r"\S", target)]
+    parts, pattern = (counted, _PIECE) if spaced else ([(0, len(target))], _CHARACTER)
+    spans = tuple(unit.span() for part in parts for unit in pattern.finditer(target, *part))
     if links is not None:
-        wrong = sorted((i, j) for i, j in links if i >= len(source) or j >= len(counted))
-        if wrong:
-            raise PairError(
-                "alignment_out_of_range",
-                f"pair {number}: link {wrong[0][0]}-{wrong[0][1]} in a pair of {len(source)} "
-                f"source words and {len(counted)} target units",
-            )
+        if any(i >= len(source) or j >= len(counted) for i, j in links):
+            raise PairError("alignment_out_of_range")
         links = _inherit(links, counted, spans)
-    return SentencePair(number, tuple(source), target, spans, links)
-
-
-def locate(words: Sequence[str], text: str, number: int = 0) -> tuple[Span, ...]:
-    """Find ``words`` in ``text``, one after the other."""
-    spans, at = [], 0
-    for word in words:
-        bare = word.strip()
-        begin = text.find(bare, at) if bare else -1
-        if begin < 0:
-            raise PairError("unlocatable_word", f"pair {number}: {word!r} is not in {text[at:]!r}")
-        at = begin + len(bare)
-        spans.append((begin, at))
-    return tuple(spans)
+    return SentencePair(tuple(source), target, spans, links)
 
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:

@@ -32,16 +32,11 @@ class PairPrompter:
         units = unit_of_tokens(pair, encoding["offset_mapping"])
         words = tuple(tuple(sorted(i for i, j in links if j == unit)) for unit in units)
         if not any(words):
-            raise PairError("no_alignment", f"pair {pair.number} has no aligned target token")
+            raise PairError("no_alignment")
         prompt = self.builder.build(pair.source)
         # One more token is fed to read the row of the last one, and one is sampled.
-        length = len(prompt.token_ids) + len(ids) + 2
-        if length > self.max_context:
-            raise PairError(
-                "too_long",
-                f"pair {pair.number} needs {length} tokens, but the context holds only "
-                f"{self.max_context}: split it into shorter sentences",
-            )
+        if len(prompt.token_ids) + len(ids) + 2 > self.max_context:
+            raise PairError("too_long")
         return AlignedPair(prompt, ids, words)
 
 
@@ -54,8 +49,4 @@ def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> li
     unit_of_char: list[int | None] = [None] * len(pair.target)
     for unit, (begin, end) in enumerate(pair.spans):
         unit_of_char[begin:end] = [unit] * (end - begin)
-    if any(end > len(pair.target) for _, end in offsets):
-        raise PairError(
-            "unlocatable_word", f"pair {pair.number}: the tokenizer's offsets are outside the text"
-        )
     return [unit_of_char[max(end - 1, begin)] if end else None for begin, end in offsets]

@@ -1,10 +1,10 @@
-"""The two engines that calibration uses to read attention rows of all heads."""
+"""Reads attention rows of all heads of a model inside vLLM."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import locate_one
@@ -20,9 +20,6 @@ class Reader(Protocol):
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""
 
-
-Engine = Literal["vllm", "transformers"]
-ENGINES: tuple[Engine, ...] = ("vllm", "transformers")
 
 DEFAULT_CONTEXT = 2048
 """Longest request in tokens; a sentence of a talk takes a few hundred."""
@@ -42,19 +39,20 @@ class Loaded:
 
 
 @contextmanager
-def open_reader(engine: Engine, model: ModelConfig) -> Iterator[Loaded]:
+def open_reader(model: ModelConfig) -> Iterator[Loaded]:
     """Load a model with all heads captured, and unload it at the end."""
     from transformers import AutoConfig
 
-    from alignatt_agent.engine.transformers_engine import TransformersEngine, attention_layers
+    from alignatt_agent.engine.drafts import DraftEngine
+    from alignatt_agent.engine.start import start_model
+    from alignatt_agent.engine.transformers_engine import attention_layers
 
     path = str(locate_one(model))
     try:
         text = AutoConfig.from_pretrained(path).get_text_config()
     except (OSError, ValueError) as error:
         raise EngineError(f"translation model {path}: {error}") from error
-    # vLLM's own "auto" makes float32 16-bit. That moves the peaks of heads with flat attention,
-    # on which the two engines would then disagree.
+    # vLLM's own "auto" makes float32 16-bit, which moves the peaks of heads with flat attention.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
     count = text.num_attention_heads
@@ -62,21 +60,6 @@ def open_reader(engine: Engine, model: ModelConfig) -> Iterator[Loaded]:
     context = min(
         DEFAULT_CONTEXT, int(model.engine.get("max_model_len", text.max_position_embeddings))
     )
-
-    def loaded(reader: Reader, tokenizer: Any) -> Loaded:
-        title = f"{engine} {import_module(engine).__version__}, {dtype}"
-        return Loaded(reader, tokenizer, text.num_hidden_layers, count, every, context, title)
-
-    if engine == "transformers":
-        import torch
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        made = TransformersEngine(path, dtype=dtype, device=device)
-        yield loaded(made, made.tokenizer)
-        return
-    from alignatt_agent.engine.drafts import DraftEngine
-    from alignatt_agent.engine.start import start_model
-
     arguments = {
         # Queries of all heads are staged for a whole batch; short ones keep that small.
         "max_model_len": context,
@@ -88,6 +71,14 @@ def open_reader(engine: Engine, model: ModelConfig) -> Iterator[Loaded]:
     located = model.model_copy(update={"path": path, "revision": None})
     served = start_model("translation", located, every, **{**arguments, **model.engine})
     try:
-        yield loaded(DraftEngine(served, every), served.tokenizer())
+        yield Loaded(
+            DraftEngine(served, every),
+            served.tokenizer(),
+            text.num_hidden_layers,
+            count,
+            every,
+            context,
+            f"vllm {import_module('vllm').__version__}, {dtype}",
+        )
     finally:
         served.shutdown()

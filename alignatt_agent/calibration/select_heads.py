@@ -1,8 +1,8 @@
 """Calibration: from pairs to a head-set file and a report."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,12 @@ from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import GOLD, align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
-from alignatt_agent.calibration.pairs import (
-    CalibrationError,
-    Links,
-    PairError,
-    Pairs,
-    SentencePair,
-)
+from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
-from alignatt_agent.calibration.row_reader import Engine, open_reader
-from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.calibration.row_reader import open_reader
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
-from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.statistics import LEVEL, Estimate
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -38,18 +31,15 @@ SPLIT_SEED = 1
 class CalibrationPlan:
     """A model and direction, their pairs and aligner, and the head set to write."""
 
-    model: ModelConfig
-    name: str  # of the model, in the head set
+    config: AgentConfig  # its translation model and prompt
     source: Language
     target: Language
     pairs: Pairs  # pairs for choosing heads
     held_out: Pairs | float  # other pairs for judging heads, or a share of ``pairs``
     aligner: ChatAligner | None  # None uses the alignments of the pairs
-    engine: Engine
     output: Path
     row: Row | None = None  # None uses the better one
     top_k: int = 8
-    prompt: PromptConfig = field(default_factory=PromptConfig)
 
     @property
     def direction(self) -> str:
@@ -71,27 +61,29 @@ class CalibrationPlan:
         """Pairs to align, in that order."""
         return [pair for pairs in self.given for pair in pairs.pairs]
 
-    @property
-    def judged_by_aligner(self) -> bool:
-        """Whether heads are judged by the aligner's links, because some gold links are missing."""
-        return self.aligner is not None and any(pair.gold is None for pair in self.all_pairs)
-
 
 def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
-    """Align, score, choose, and write the head set; the same plan resumes an interrupted one."""
-    checkpoint = fingerprint(locate_one(plan.model))
+    """Align pairs, score heads and write the head set; the same plan resumes an interrupted run."""
+    model, prompt = plan.config.models.translation, plan.config.prompt
+    checkpoint = fingerprint(locate_one(model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache) as cache:
         links = align(plan.aligner, pairs, cache)
-        judges = links if plan.judged_by_aligner else align(None, pairs, cache)
-        with open_reader(plan.engine, plan.model) as loaded:
+        with open_reader(model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
                     f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
                 )
-            builder = PromptBuilder.of(loaded.tokenizer, plan.prompt, plan.source, plan.target)
+            builder = PromptBuilder.of(loaded.tokenizer, prompt, plan.source, plan.target)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
-            usable, skipped = usable_pairs(prompter, pairs, links, judges)
+            usable: list[AlignedPair | None] = []
+            skipped: Counter[str] = Counter()
+            for pair, aligned in zip(pairs, links, strict=True):
+                try:
+                    usable.append(prompter(pair, aligned))
+                except PairError as error:
+                    usable.append(None)
+                    skipped[error.reason] += 1
             chosen_on, judged_on = _parts(plan, usable)
             made_by = {
                 "engine": loaded.engine,
@@ -107,12 +99,13 @@ def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
         row,
         plan.top_k,
         {
-            "model": plan.name,
-            "revision": plan.model.revision,
+            # Others may use the head set, so it has only the last part of a local path.
+            "model": Path(model.path).name if Path(model.path).is_absolute() else model.path,
+            "revision": model.revision,
             "direction": plan.direction,
             "prompt_layout": PromptBuilder.__module__,
             # Pairs need not be consecutive, so their prompts have no history.
-            "prompt_sha256": plan.prompt.model_copy(update={"history": 0}).digest(
+            "prompt_sha256": prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code
             ),
             "source_of_alignments": provenance["aligner"]["name"],
@@ -123,38 +116,20 @@ def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
     return content, outcome
 
 
-def usable_pairs(
-    prompter: Callable[[SentencePair, Links | PairError], AlignedPair],
-    pairs: Sequence[SentencePair],
-    links: Sequence[Links | PairError],
-    judges: Sequence[Links | PairError],
-) -> tuple[dict[int, tuple[AlignedPair, AlignedPair]], Counter[str]]:
-    """Return the requests for choosing and for judging heads, by index; count skipped pairs."""
-    usable: dict[int, tuple[AlignedPair, AlignedPair]] = {}
-    skipped: Counter[str] = Counter()
-    for place, (pair, chosen, judge) in enumerate(zip(pairs, links, judges, strict=True)):
-        try:
-            usable[place] = prompter(pair, chosen), prompter(pair, judge)
-        except PairError as error:
-            skipped[error.reason] += 1
-    return usable, skipped
-
-
 def _parts(
-    plan: CalibrationPlan, usable: dict[int, tuple[AlignedPair, AlignedPair]]
+    plan: CalibrationPlan, usable: Sequence[AlignedPair | None]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
     """Return the pairs for choosing heads and those for judging them."""
     count = len(plan.pairs.pairs)
-    first = [place for place in usable if place < count]
-    second = [place for place in usable if place >= count]
+    first, second = ([*filter(None, part)] for part in (usable[:count], usable[count:]))
     if isinstance(plan.held_out, float):
         parts = split(len(first), plan.held_out, SPLIT_SEED)
-        first, second = ([first[i] for i in part] for part in parts)
+        first, second = ([first[place] for place in part] for part in parts)
     if not first or not second:
         raise CalibrationError(
             f"{len(first)} calibration and {len(second)} held-out pairs are usable; both are needed"
         )
-    return [usable[place][0] for place in first], [usable[place][1] for place in second]
+    return first, second
 
 
 def _provenance(
@@ -174,7 +149,6 @@ def _provenance(
             if isinstance(held_out, float)
             else f"{held_out.name}, sha256:{held_out.digest()}"
         ),
-        "judged_by": "aligner" if plan.judged_by_aligner else "gold alignments",
         "aligner": {
             "name": plan.aligner.name if plan.aligner else GOLD,
             "version": plan.aligner.version if plan.aligner else "",
@@ -191,11 +165,10 @@ def print_report(plan: CalibrationPlan, content: dict[str, Any], outcome: Outcom
     heads = "  ".join(f"{a},{b} {100 * found.matrix[a, b]:.1f}" for a, b in found.ranking[:16])
     pairs, tokens = outcome.held_out
     print(
-        f"\n{plan.name}, {plan.direction}: Translation Score, %\n"
+        f"\n{content['model']}, {plan.direction}: Translation Score, %\n"
         f"heads     {heads}\n"
         f"          (layer,head; the set holds the first {plan.top_k})\n"
-        f"held out  {pairs} pairs, {tokens} tokens aligned by {provenance['judged_by']}; "
-        f"{LEVEL} % bootstrap intervals"
+        f"held out  {pairs} pairs, {tokens} tokens; {LEVEL} % bootstrap intervals"
     )
     rows = [
         (name + "*" * (name == chosen), *map(_cell, (row.head_set, row.all_heads, row.gain)))
@@ -203,12 +176,14 @@ def print_report(plan: CalibrationPlan, content: dict[str, Any], outcome: Outcom
     ]
     print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
     reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
+    about = [provenance[name] for name in ("tool", "engine")]
+    about += [f"{name} {provenance[name]}" for name in ("model", "prompt", "pairs")]
+    about += [
+        f"held out {provenance['held_out_pairs']}",
+        f"aligner {provenance['aligner']['name']}",
+    ]
     print(
-        f"skipped   {reasons or 'nothing'}\n"
-        f"signature {provenance['tool']} | {provenance['engine']} | model {provenance['model']} | "
-        f"prompt {provenance['prompt']} | pairs {provenance['pairs']} | held out "
-        f"{provenance['held_out_pairs']} | aligner {provenance['aligner']['name']}\n"
-        f"written   {plan.output}"
+        f"skipped   {reasons or 'nothing'}\nsignature {' | '.join(about)}\nwritten   {plan.output}"
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -25,13 +25,12 @@ from alignatt_agent.types import SAMPLE_RATE
 
 
 class TargetConfig(Strict):
-    """Overrides for one target language.
+    """Overrides for one target language; all targets share models, chunks and recognition.
 
     Attributes:
         policy: keys of the policy; another ``name`` starts from the defaults of that policy.
     """
 
-    nothing_else: ClassVar[str] = "all targets share models, chunks and speech recognition"
     policy: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -63,9 +62,10 @@ class AgentConfig(Strict):
         source_language: code or name.
         target_language: code or name; a client's choice overrides it.
         max_draft_tokens: longest draft per step.
-        schedule: when the stages of a chunk run: ``sync`` in turn, as official scores need it;
-            ``overlap`` transcribes the next chunk meanwhile and emits one chunk later; ``async``
-            lets no stage wait for another and emits what became ready since the last chunk.
+        schedule: order of the stages. ``sync``: one after the other, as official scores require.
+            ``overlap``: the next chunk is transcribed during translation, and output comes one
+            chunk later. ``async``: no stage waits for another, and each chunk emits the output that
+            became ready since the last one.
         models: checkpoints.
         head_sets: head set (name or path) of each target language code; that of ``*`` serves all
             other targets.

@@ -114,8 +114,8 @@ def require_tokenizer(role: str, model: ModelConfig) -> None:
     path = Path(model.path)
     if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
         raise CheckpointError(
-            f"{role} model {path} came without a tokenizer, expected next to config.json in "
-            f"{' or '.join(_TOKENIZERS)}; fetch the checkpoint completely"
+            f"{role} model {path} has no tokenizer, expected {' or '.join(_TOKENIZERS)} next to "
+            f"config.json; fetch the checkpoint completely"
         )
 
 

@@ -1,7 +1,7 @@
 """Strict models, and error messages for invalid configurations."""
 
 import difflib
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,13 +14,8 @@ class ConfigError(AlignAttError, ValueError):
 
 
 class Strict(BaseModel):
-    """A frozen part of the configuration that refuses unknown keys.
+    """A frozen part of the configuration that refuses unknown keys."""
 
-    Attributes:
-        nothing_else: why there are no other keys, if users may expect some.
-    """
-
-    nothing_else: ClassVar[str] = ""
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
@@ -43,11 +38,10 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     if error["type"] != "extra_forbidden":
         return f"{dotted}: {error['msg']} (got {error['input']!r})"
     known = list(owner.model_fields)
-    reason = getattr(owner, "nothing_else", "")
     near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.0)
     return (
         f"{dotted}: unknown key; the nearest known one is {near[0]!r} "
-        f"(known here: {', '.join(known)}{reason and f'; {reason}'})"
+        f"(known here: {', '.join(known)})"
     )
 
 

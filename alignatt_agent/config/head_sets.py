@@ -1,10 +1,14 @@
 """Calibrated head sets: which attention heads follow the source, for one model and direction."""
 
+from __future__ import annotations
+
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from alignatt_agent.config.errors import explain
 from alignatt_agent.config.resources import find_resource
 from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.engines import Row
@@ -17,36 +21,62 @@ class HeadSetError(AlignAttError, ValueError):
     """A head set is missing, malformed, or does not belong to the model and direction in use."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadSet:
+class HeadSet(BaseModel, frozen=True):
     """Attention heads of one model, ordered by falling Translation Score.
 
     Attributes:
         name: file name without its suffix.
         model: model the heads were calibrated on, as ``models.translation.path`` names it.
         revision: revision of that model; ``None`` for embedded checkpoints.
-        direction: e.g. ``"en-de"``, or ``"en-*"`` of a set for any target.
+        direction: e.g. ``"en-de"``, or ``"en-*"`` for a set that serves any target.
         row: the query at which the scores were measured.
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
         num_layers: decoder layers of the model.
         num_heads: attention heads per layer.
+        ts_matrix: Translation Score of every head, ``[layers][heads]``; ``None`` if not known.
         provisional: whether the scores were measured under another prompt or for other targets.
-        prompt_sha256: hash of the prompt's wording that they were measured under, see
-            ``PromptConfig.digest``; ``None`` where that is not known.
+        prompt_sha256: hash of the prompt under which they were measured, see
+            ``PromptConfig.digest``; ``None`` if unknown.
     """
 
     name: str
     model: str
-    revision: str | None
+    revision: str | None = None
     direction: str
     row: Row
-    heads: tuple[tuple[int, int], ...]
+    heads: tuple[tuple[int, int], ...] = Field(min_length=1)
     ts: tuple[float, ...]
     num_layers: int
     num_heads: int
+    ts_matrix: tuple[tuple[float | None, ...], ...] | None = None
     provisional: bool = False
     prompt_sha256: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _best_first(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Split the entries of a file, sorted by falling score, into heads and scores."""
+        found = sorted(raw["heads"], key=lambda item: -item["ts"])
+        heads = [(item["layer"], item["head"]) for item in found]
+        return raw | {"heads": heads, "ts": [item["ts"] for item in found]}
+
+    @model_validator(mode="after")
+    def _of_the_model(self) -> HeadSet:
+        layers, heads = self.num_layers, self.num_heads
+        wrong = [(a, b) for a, b in self.heads if not (0 <= a < layers and 0 <= b < heads)]
+        if wrong:
+            raise ValueError(f"heads {wrong} do not exist in {layers} layers x {heads} heads")
+        if len(set(self.heads)) < len(self.heads):
+            raise ValueError("a head is listed twice")
+        return self
+
+    @property
+    def scores(self) -> dict[tuple[int, int], float]:
+        """Translation Score of every head that has one, by layer and head."""
+        matrix = enumerate(self.ts_matrix or ())
+        every = {(a, b): ts for a, row in matrix for b, ts in enumerate(row) if ts is not None}
+        return every or dict(zip(self.heads, self.ts, strict=True))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
         """Return the ``k`` best heads; a set with fewer heads is refused."""
@@ -95,42 +125,13 @@ def load_head_set(name: str) -> HeadSet:
     """Load ``head_sets/NAME.json`` or a JSON file given by its path."""
     try:
         path = find_resource("head_sets", name, (".json",))
-        head_set = _parse(path.stem, json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
         raise HeadSetError(str(error)) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise HeadSetError(f"{path} is not JSON: {error}") from None
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return HeadSet.model_validate(raw | {"name": path.stem})
+    except ValidationError as error:
+        problems = "; ".join(explain(HeadSet, dict(item)) for item in error.errors())
+        raise HeadSetError(f"{path} is malformed: {problems}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise HeadSetError(f"{path} is malformed: {type(error).__name__} {error}") from None
-    for layer, head in head_set.heads:
-        if not (0 <= layer < head_set.num_layers and 0 <= head < head_set.num_heads):
-            raise HeadSetError(
-                f"{path}: head {layer},{head} does not exist in a model of "
-                f"{head_set.num_layers} layers x {head_set.num_heads} heads"
-            )
-    return head_set
-
-
-def _parse(name: str, raw: dict[str, Any]) -> HeadSet:
-    row = raw["row"]
-    if row not in ("predicting", "emitted"):
-        raise ValueError(f"row must be 'predicting' or 'emitted', got {row!r}")
-    heads = sorted(raw["heads"], key=lambda item: -float(item["ts"]))
-    if not heads:
-        raise ValueError("it has no heads")
-    pairs = tuple((int(item["layer"]), int(item["head"])) for item in heads)
-    if len(set(pairs)) != len(pairs):
-        raise ValueError("a head is listed twice")
-    return HeadSet(
-        name=name,
-        model=str(raw["model"]),
-        revision=raw.get("revision"),
-        direction=str(raw["direction"]),
-        row=row,
-        heads=pairs,
-        ts=tuple(float(item["ts"]) for item in heads),
-        num_layers=int(raw.get("num_layers") or len(raw["ts_matrix"])),
-        num_heads=int(raw.get("num_heads") or len(raw["ts_matrix"][0])),
-        provisional=bool(raw.get("provisional", False)),
-        prompt_sha256=raw.get("prompt_sha256"),
-    )

@@ -35,15 +35,12 @@ def gpus() -> tuple[Gpu, ...]:
     Its rows are in PCI bus order. CUDA orders by speed, so CUDA_DEVICE_ORDER is set to PCI_BUS_ID.
     """
     tool, found = shutil.which("nvidia-smi"), []
-    # Drivers before the 495 series do not know the last field.
-    for last in (",compute_cap", "") if tool else ():
-        fields = f"name,driver_version,uuid,mig.mode.current,memory.free,memory.total{last}"
-        query = [str(tool), f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    if tool:
+        fields = "name,driver_version,uuid,mig.mode.current,memory.free,memory.total,compute_cap"
+        query = [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
         answer = subprocess.run(query, capture_output=True, text=True, check=False)
         rows = [line.split(", ") for line in answer.stdout.splitlines()]
         found = [row for row in rows if len(row) == fields.count(",") + 1]
-        if found:
-            break
     order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if order != "PCI_BUS_ID" and len({row[0] for row in found}) > 1:
         raise ConfigError(f"CUDA_DEVICE_ORDER is {order}, expected PCI_BUS_ID; set it to that")
@@ -54,7 +51,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def _gpu(
-    name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str = ""
+    name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str
 ) -> Gpu:
     """Read a row; the memory of a part of a card (MIG, vGPU) is unknown."""
     left, size = (int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total))

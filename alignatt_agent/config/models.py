@@ -15,7 +15,7 @@ AUTO = "auto"
 """Value of an engine argument that is chosen on this machine."""
 
 DEFAULT_SHARE = 0.92
-"""vLLM's default if a configuration names none."""
+"""vLLM's default share, used if a configuration names none."""
 
 
 class ModelConfig(Strict):
@@ -50,7 +50,7 @@ class ModelConfig(Strict):
     @model_validator(mode="after")
     def _gguf_is_converted(self) -> ModelConfig:
         if self.gguf is not None and self.quantize is None:
-            raise ValueError("vLLM reads no GGUF file on a CPU: set quantize to int8")
+            raise ValueError("vLLM cannot read GGUF files on a CPU: set quantize to int8")
         return self
 
     def sizes(self) -> list[ModelConfig]:

@@ -33,8 +33,8 @@ class PromptWording(Strict):
         after: rest of the user turn, after the source.
         names: names of languages in the prompt if not the English ones, by code.
         chat: whether the chat template writes the turn; ``false`` for models that were trained on
-            bare text: then there is no system turn, and a token that begins texts must be part of
-                ``before``.
+            bare text: then there is no system turn, and ``before`` must contain the token that
+            begins a text, if the model has one.
         language_codes: whether the template gets only the source and the codes of both languages,
             as TranslateGemma's.
         template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed

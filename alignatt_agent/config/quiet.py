@@ -11,13 +11,13 @@ QUIET = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
 }
-"""Engines inherit it: three engines write hundreds of lines while they start."""
+"""Engines inherit these variables: three engines write hundreds of lines while they start."""
 
 
 def quieten() -> None:
-    """Silence this process and those it will start; the user's own settings are kept.
+    """Silence this process and its future child processes; the user's own settings are kept.
 
-    Libraries read the environment on import, so call this before.
+    Call this before importing libraries, because they read the environment on import.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)

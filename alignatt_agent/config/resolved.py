@@ -17,7 +17,8 @@ class Resolved:
 
     Attributes:
         config: the configuration.
-        head_sets: by target language code; one for any target is listed under each that it serves.
+        head_sets: by target language code; a set for any target is listed under every code that it
+            serves.
         checkpoints: the models with the local directories that hold their weights.
     """
 

@@ -21,24 +21,23 @@ class SpeechConfig(Strict):
     Attributes:
         recognizer: family of ``models.asr``; ``gemma4-audio`` is the audio tower of the translation
             model: ``models.asr`` names the same checkpoint, and one engine serves both.
-        context: names and terms of the talk, for the recognizer's system turn, some with a
-            translation (see ``config.terms``): a list, the path of a text file, or the path of a
-            folder with ``TALK.txt`` for every talk (then also a mapping of talks to lists). Files
-            are read immediately, so that a resolved configuration is complete. Without it an
-            evaluation takes the dev set's ``contexts``.
-        min_start_s: audio that must have arrived before anything is translated.
+        context: names and terms of the talk for the recognizer's system turn, some with a
+            translation (see ``config.terms``): a list, the path of a text file, the path of a
+            folder with ``TALK.txt`` for every talk, or a mapping of talks to lists. Files are read
+            immediately, so that a resolved configuration is complete. If it is not given, an
+            evaluation uses the ``contexts`` of the dev set.
+        min_start_s: seconds of audio that must have arrived before anything is translated.
         hold_back_ms: a word becomes accessible this long after its end; a higher value waits longer
             for a more reliable transcript.
-        stable_only: only words that two successive hypotheses agree on are accessible.
-        times: where word times come from. ``aligner``, or the recognizer itself where its runtime
-            is ``ctranslate2``; ``first_heard``: a word is over once another one follows it, with
-            approximate times. A language that the aligner does not know always uses
+        stable_only: whether a word must be the same in two successive hypotheses to be accessible.
+        times: source of word times. ``aligner``: the forced aligner, or the recognizer itself if
+            its runtime is ``ctranslate2``. ``first_heard``: a word is over once another one follows
+            it, so its times are approximate. A language that the aligner does not know always uses
             ``first_heard``; then no aligner is loaded.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
-            hypotheses agree on its end (the paper's rule); ``ended``: its words are also over and
-            held back, and the next sentence has begun or the speaker pauses; an end that stands at
-            the same time needs no agreement on the words before it, and a long pause ends any
-            sentence.
+            hypotheses agree on its end (the paper's rule). ``ended``: in addition, its last word is
+            accessible, and the next sentence has begun or the speaker pauses. If its end has the
+            same time in both hypotheses, its words need not agree. A long pause ends any sentence.
         max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
     """

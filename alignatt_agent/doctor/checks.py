@@ -1,4 +1,4 @@
-"""Checks of the doctor, and their exit status."""
+"""Results of the doctor's checks, and its exit status."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Check:
 
     @classmethod
     def judged(cls, name: str, good: bool, found: str, fix: str, bad: Status = "FAIL") -> Check:
-        """Pass, or name the fix."""
+        """Return ``ok``, or the status ``bad`` with the fix."""
         return cls(name, "ok", found) if good else cls(name, bad, found, fix)
 
     @classmethod
     def failed(cls, name: str, message: object, fix: str = "") -> Check:
-        """Fail with a message; its own fix, if any, follows a semicolon."""
+        """Return a failure; a fix in the message follows a semicolon and replaces ``fix``."""
         found, _, own = str(message).partition("; ")
         return cls(name, "FAIL", found, own or fix)
 

@@ -1,35 +1,33 @@
-"""Check this machine for a configuration and print every fix.
+"""Check whether this machine can run a configuration, and print a fix for every problem.
 
 Examples:
   the embedded micro models, which need no download:
     alignatt doctor
-  the configuration that you want to run:
-    alignatt doctor --config default-low --json doctor.json
-  without loading a model:
+  another configuration:
+    alignatt doctor --config default-low
+  only the checks that load no model:
     alignatt doctor --config default-low --no-engines
   how many speakers can this machine serve at once?
     alignatt doctor --config default-low --speakers 1 2 4 8
   does it fit on a GPU of 24 GiB, and with which shares? (no GPU is needed)
     alignatt doctor --config default-low --gpu 24
-  which GPUs are fast enough, by computation? (never verified on a GPU)
+  which GPUs are fast enough? (computed, never verified on a GPU)
     alignatt doctor --config default-low --predict
 
 checks
-  versions, torchvision, device, checkpoints and their revisions, memory against the configured
-  shares, head sets against the model, prompts against its template. With engines: all three
-  start, key layout, attention rows against Transformers, same tokens with and without rows, early
-  stop, ms per token, a second of noise through recognizer and aligner. On a GPU the faster modes
-  of the translation engine, see `alignatt prove --help`.
+  Static checks cover versions, torchvision, the device, checkpoints and their revisions, memory and
+  the configured shares, and whether head sets and prompts fit the translation model.
+  Engine checks start all engines. They report the key layout, compare attention rows with those of
+  Transformers and tokens with and without rows, verify early stop, measure ms per token, and send a
+  second of noise through recognizer and aligner. On a GPU they also verify the faster modes of the
+  translation engine (see `alignatt prove --help`).
 
 exit status: 0 no check failed; 1 a check failed, with its fix; 2 wrong usage
 """
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 
 import yaml
@@ -40,7 +38,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
-from alignatt_agent.config.machine import GIB, gpus
+from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.models import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.checks import Check, exit_status
@@ -50,26 +48,22 @@ from alignatt_agent.engine.options import eager
 PREDICTIONS = Path(__file__).with_name("predictions.yaml")
 """Written by ``python -m lab.cost``."""
 
-HERE = 0.0
-"""Value for the memory of this machine's GPU."""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt doctor", **page(__doc__))
     add = parser.add_argument
     add("--config", default="micro-low", help=f"{CONFIG_HELP}; default %(default)s")
-    add("--json", type=Path, metavar="FILE", help="also write the report to FILE")
-    add("--no-engines", action="store_true", help="static checks only: nothing is loaded")
-    text = "only print memory and shares of the engines on a GPU of GIB, or on this machine's"
-    add("--gpu", nargs="?", const=HERE, type=float, metavar="GIB", help=text)
+    add("--no-engines", action="store_true", help="run only the static checks, which load no model")
+    text = "only print memory and shares of the engines on a GPU with GIB of memory"
+    add("--gpu", type=float, metavar="GIB", help=text)
     text = "only print computed real-time factors on several GPUs, and the shortest chunks"
     add("--predict", action="store_true", help=text)
-    text = "instead of the other checks with engines: N streams at once, 30 s each"
+    text = "replace the other engine checks with N concurrent streams of 30 s"
     add("--speakers", nargs="+", type=int, metavar="N", help=text)
-    text = "with --speakers: recordings; default %(default)s"
+    text = "with --speakers: dev set with the recordings; default %(default)s"
     add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
-    text = "with --speakers: languages in turn; default: those with a head set"
+    text = "with --speakers: target languages, used in turn; default: those with a head set"
     add("--target", nargs="+", metavar="CODE", help=text)
     return parser
 
@@ -124,17 +118,6 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
     yield from config_checks.check_head_sets(config, shape)
 
 
-def card(gib: float) -> float:
-    """Return the memory of a GPU in bytes; ``HERE`` is this machine's."""
-    if gib == HERE:
-        if not (found := gpus()):
-            raise ConfigError("--gpu: `nvidia-smi` finds no GPU here; name its memory: --gpu 24")
-        return found[0].total
-    if not 0 < gib < 10_000:
-        raise ConfigError(f"--gpu: got {gib:g}, expected the memory of a GPU in GiB, such as 24")
-    return gib * GIB
-
-
 def predictions(name: str) -> Iterator[str]:
     """Format the predictions for a shipped configuration, see ``lab/cost``."""
     known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
@@ -158,7 +141,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.disable_progress_bar()
     config = load_config(arguments.config)
     if arguments.gpu is not None:
-        found = plan(config, card(arguments.gpu))
+        if not 0 < arguments.gpu < 10_000:
+            raise ConfigError(f"--gpu: got {arguments.gpu:g}, expected GiB, such as 24")
+        found = plan(config, arguments.gpu * GIB)
         print("\n".join(found.lines()))
         return int(not found.shares)
     if arguments.predict:
@@ -168,15 +153,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     for check in examine(config, arguments, Runtime()):
         checks.append(check)
         print(check, flush=True)
-    status = exit_status(checks)
     failed = [check.name for check in checks if check.status == "FAIL"]
     print(f"\nfailed: {', '.join(failed)}" if failed else "\nno check failed")
-    if arguments.json:
-        report = {
-            "config": arguments.config,
-            "version": version("alignatt-agent"),
-            "exit_status": status,
-            "checks": [asdict(check) for check in checks],
-        }
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return status
+    return exit_status(checks)

@@ -36,7 +36,7 @@ def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
             yield Check("engines", "FAIL", str(error).splitlines()[0], fix)
             return
         for role in resolved.checkpoints.engine_roles:
-            found = f"started, a cache of {runtime.served[role].cache_tokens:,} tokens"
+            found = f"started with a cache of {runtime.served[role].cache_tokens:,} tokens"
             yield Check(f"{role} engine", "ok", found)
         yield from _translation(resolved, runtime.served["translation"])
         yield from guarded("end to end", lambda: _end_to_end(engines))

@@ -3,9 +3,9 @@
 Examples:
   all models of a configuration:
     alignatt fetch default-low
-  print only their sizes and the free disk space:
+  print only the sizes and the free disk space:
     alignatt fetch default-low iwslt26-high --dry-run
-  one checkpoint by its id, at a commit or at the newest one:
+  one checkpoint by its id, at its newest commit (ID@COMMIT selects another):
     alignatt fetch Qwen/Qwen3-ASR-0.6B
 
 Files go to the cache of the hub (set HF_HOME or HF_HUB_CACHE to move it). The same command resumes
@@ -116,7 +116,7 @@ def look_up(model: ModelConfig) -> Checkpoint:
 
 @contextmanager
 def _explained(model: ModelConfig) -> Iterator[None]:
-    """Turn errors of the hub into ours."""
+    """Replace errors of the hub's client with errors that name the fix."""
     from huggingface_hub import constants, errors
 
     address, login = f"{constants.ENDPOINT}/{model.path}", "run `hf auth login` (or set HF_TOKEN)"

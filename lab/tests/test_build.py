@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from alignatt_agent.cli import main
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import load_head_set
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +66,10 @@ def test_built_files_are_the_shipped_ones_where_no_training_is_involved(built):
 
 def test_heads_of_the_built_model_can_be_calibrated(built, tmp_path):
     output = tmp_path / "set.json"
-    command = ["calibrate", "run", "--model", str(built[0] / "gemma4"), "--engine", "transformers"]
-    command += ["--target", "zh", "--pairs", "micro:6:77", "--held-out", "micro:6:78"]
+    config = tmp_path / "built.yaml"
+    changed = {"models.translation.path": str(built[0] / "gemma4")}
+    config.write_text(load_config("micro-low", changed).to_yaml())
+    command = ["calibrate", "run", "--config", str(config), "--target", "zh"]
+    command += ["--pairs", "micro:6:77", "--held-out", "micro:6:78"]
     assert main([*command, "--output", str(output)]) == 0
     assert len(load_head_set(str(output)).heads) == 8

@@ -9,13 +9,10 @@ import httpx2
 import pytest
 
 
-def answer(content: Any, usage: tuple[int, int] = (100, 20)) -> dict[str, Any]:
+def answer(content: Any) -> dict[str, Any]:
     """A completion whose message is ``content``, as JSON unless it is text."""
     text = content if isinstance(content, str) else json.dumps(content)
-    return {
-        "choices": [{"message": {"role": "assistant", "content": text}}],
-        "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1]},
-    }
+    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
 
 
 @contextmanager

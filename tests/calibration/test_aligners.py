@@ -1,4 +1,4 @@
-"""Word alignments: notation, and the chat model as an aligner."""
+"""Word alignments by a chat model, and those in the file."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,6 @@ import pytest
 from alignatt_agent.calibration import align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, make_pair
-from alignatt_agent.calibration.pairs_file import parse_pharaoh
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
@@ -20,11 +19,10 @@ GOOD = {"links": [[0, 0], [1, 1], [2, 2], [2, 3]]}
 GOOD_LINKS = frozenset({(0, 0), (1, 1), (2, 2), (2, 3)})
 
 
-def a_pair(number, source, target):
-    return make_pair(number, source.split(), target, None, None, spaced=True)
-
-
-PAIRS = [a_pair(i, f"We train model{i}.", f"Wir trainieren Modell{i}.") for i in range(6)]
+PAIRS = [
+    make_pair(["We", "train", f"model{i}."], f"Wir trainieren Modell{i}.", None, spaced=True)
+    for i in range(6)
+]
 
 
 def server(reply):
@@ -59,7 +57,6 @@ def test_links_from_an_endpoint(monkeypatch):
     assert body["messages"][1]["content"] == (
         f"source: 0=We 1=train 2=model{number}.\ntarget: 0=Wir 1=trainieren 2=Modell{number} 3=."
     )
-    assert str(asked.spent) == "6 requests, 600 tokens sent, 120 received, 0.00 US dollars"
 
 
 WRONG_LINKS = ([], 3, [[0, 99]], [[-1, 0]], [["0", "0"]], [[0, 1, 2]], [[True, 0]])
@@ -77,7 +74,7 @@ def test_a_bad_answer_is_counted_and_does_not_end_the_run(content):
 
     with server(reply) as (url, seen):
         found = list(aligner(url).align(PAIRS))
-    assert found.pop(2).reason == f"aligner_{'timeout' if content == LATE else 'nonsense'}"
+    assert found.pop(2).reason == f"aligner_{'error' if content == LATE else 'nonsense'}"
     assert found == [GOOD_LINKS] * 5
     assert numbers(seen).count(2) == 2  # asked again, once
 
@@ -112,11 +109,10 @@ def test_what_no_repetition_changes_ends_at_once(status):
 def test_the_estimate_is_on_the_high_side():
     url = "http://127.0.0.1:9/v1"
     cost = aligner(url).estimate(PAIRS)
-    assert cost.requests == 6
-    assert cost.sent > 6 * 200  # the instructions alone
-    assert "US dollars" in str(cost)
-    unknown = aligner(url, price=None).estimate(PAIRS)
-    assert "price unknown (--price SENT RECEIVED" in str(unknown)
+    assert cost.startswith("6 requests, ")
+    assert int(cost.split()[2]) > 6 * 200  # the instructions alone
+    assert cost.endswith(" 0.01 US dollars")
+    assert "price unknown (--price SENT RECEIVED" in aligner(url, price=None).estimate(PAIRS)
     with pytest.raises(ConfigError, match="--endpoint nowhere: expected an http"):
         aligner("nowhere")
 
@@ -185,13 +181,3 @@ def test_gold(cache):
         CalibrationError, match="add a Pharaoh column to the file .*--aligner openai"
     ):
         align.align(None, PAIRS, cache)
-
-
-def test_pharaoh_notation():
-    assert parse_pharaoh("0-0 1p2 3?1") == {(0, 0), (1, 2), (3, 1)}
-
-
-@pytest.mark.parametrize("text", ["1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x"])
-def test_nonsense_is_not_a_link(text):
-    with pytest.raises(ValueError, match="is not a link such as 3-4"):
-        parse_pharaoh(text)

@@ -4,7 +4,7 @@ import pytest
 
 from alignatt_agent.cli import main
 
-BASE = ["--model", "micro_models/gemma4", "--target", "de", "--pairs", "micro:9"]
+BASE = ["--config", "micro-low", "--target", "de", "--pairs", "micro:9"]
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,8 @@ BASE = ["--model", "micro_models/gemma4", "--target", "de", "--pairs", "micro:9"
         (["--source", "fr"], "en-de/it/zh, not fr-de"),
         (["--devset", "tests"], "tests is not a dev set"),
         (["--aligner", "openai"], "needs --endpoint URL and --aligner-model"),
-        (["--model", "no/such-model"], "alignatt fetch no/such-model"),
         (["--config", "no-such"], "no agent config named 'no-such'"),
-        (["--model", ""], "name the model to calibrate with --model or --config"),
-        (["--model", "", "--config", "hy-mt-1.8b-low"], "tencent/HY-MT1.5-1.8B`"),
+        (["--config", "hy-mt-1.8b-low"], "alignatt fetch tencent/HY-MT1.5-1.8B`"),
     ],
 )
 def test_nothing_is_started(capsys, monkeypatch, tmp_path, arguments, message):

@@ -3,7 +3,7 @@
 import pytest
 
 from alignatt_agent.calibration.cli import main
-from alignatt_agent.calibration.merge import load_scored, losses, merge
+from alignatt_agent.calibration.merge import losses, merge
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.head_sets import ANY, HeadSetError, load_head_set
 from alignatt_agent.config.languages import language
@@ -27,7 +27,7 @@ def test_the_heads_with_the_best_mean_are_kept(merged):
 
 
 def test_what_it_loses_is_told_for_each_direction():
-    sets = [load_scored("gemma4-en-de"), load_scored("gemma4-en-zh")]
+    sets = [load_head_set("gemma4-en-de"), load_head_set("gemma4-en-zh")]
     _, heads = merge(sets, 2)
     assert [round(own - shared, 3) for _, own, shared, _ in losses(heads, sets)] == [0, 0]
     ((_, _, shared, note),) = losses([(11, 3), (9, 9)], sets[:1])
@@ -37,10 +37,10 @@ def test_what_it_loses_is_told_for_each_direction():
 
 def test_sets_that_do_not_go_together():
     with pytest.raises(HeadSetError, match="the same model can be merged: micro-en-it has"):
-        merge([load_scored("micro-en-it"), load_scored("gemma4-en-de")], 4)
+        merge([load_head_set("micro-en-it"), load_head_set("gemma4-en-de")], 4)
     with pytest.raises(HeadSetError, match="--keep 0: expected at least 1 head"):
-        merge([load_scored("micro-en-it")], 0)
-    merge([load_scored("gemma4-any")], 4)  # it has no matrix
+        merge([load_head_set("micro-en-it")], 0)
+    merge([load_head_set("gemma4-any")], 4)  # it has no matrix
 
 
 def test_it_serves_every_target_without_a_set_of_its_own(merged):
@@ -51,8 +51,3 @@ def test_it_serves_every_target_without_a_set_of_its_own(merged):
     assert "en" not in found.head_sets
     assert len(found.heads) == 4
     assert head_set_for(found.config, language("en"), ANY).name == "any"
-
-
-def test_only_head_sets_have_one_for_any_target():
-    with pytest.raises(ValueError, match=r"\*"):
-        load_config("micro-low", {"targets": {ANY: {}}})

@@ -1,6 +1,5 @@
 """Pairs files: what is read, what is left out and counted, what is refused."""
 
-import json
 import sys
 
 import pytest
@@ -11,106 +10,72 @@ from alignatt_agent.calibration.pairs_file import parse_pharaoh, read_pairs
 from alignatt_agent.calibration.prompted_pair import PairPrompter, unit_of_tokens
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.prompt import PromptBuilder
-from lab.micro_world.pairs import micro_pairs
-from tests.calibration.pair_files import json_lines, pharaoh_column, word_links
 from tests.fakes.agent import byte_tokenizer
 
 EN, DE, ZH = language("en"), language("de"), language("zh")
 
 
-def written(tmp_path, *lines, name="pairs.jsonl"):
+def written(tmp_path, *lines, name="pairs.tsv"):
     path = tmp_path / name
-    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)
-
-
-MARKED_WORD = {"source": "We train.", "target": "Wir trainieren.", "alignment": "0-0 1-1"}
-LISTED = {
-    "source": "not used",
-    "source_words": ["We", "train"],
-    "alignment": "0-0 1p1",
-    "target": "我们训练",
-    "target_words": ["我们", "训练"],
-}
 
 
 @pytest.mark.parametrize(
     ("line", "target", "units", "gold"),
     [
         # A mark inherits the links of its word.
-        (MARKED_WORD, DE, "Wir trainieren .", "0-0 1-1 1-2"),
+        ("We train.\tWir trainieren.\t0-0 1-1", DE, "Wir trainieren .", "0-0 1-1 1-2"),
         ("Use it.\t»L'un-o, (x.\t0-0 1p1", DE, "» L'un-o , ( x .", "0-0 0-1 0-2 1p3 1p4 1p5"),
-        ({"source": "Yes.", "target": "Ja."}, DE, "Ja .", None),
-        ("We train\tWir trainieren\t0-0 1p1", DE, "Wir trainieren", "0-0 1p1"),
-        ("Yes\tJa", DE, "Ja", None),
+        ("Yes.\tJa.", DE, "Ja .", None),
+        ("Yes\tJa\t ", DE, "Ja", None),
+        ("We do it\tWir tun\t0-0 1p1 2?1", DE, "Wir tun", "0-0 1-1 2-1"),
         # Characters are the units of Chinese, a run of Latin letters is one.
         (
             "We use BERT.\t我们用 BERT。\t0-0 0-1 1-2 2-3 2-4 2-5 2-6 2-7",
             *(ZH, "我 们 用 BERT 。", "0-0 0-1 1-2 2-3 2-4"),
         ),
-        # Lists of words override the units that links count.
-        (LISTED, ZH, "我们 训练", "0-0 1p1"),
     ],
 )
 def test_one_pair_a_line(tmp_path, line, target, units, gold):
-    name = "pairs" if isinstance(line, str) else "pairs.jsonl"
-    found = read_pairs(written(tmp_path, line, "", name=name), EN, target)
+    found = read_pairs(written(tmp_path, line, ""), EN, target)
     (pair,) = found.pairs
     assert (pair.units, pair.gold) == (units.split(), gold and parse_pharaoh(gold))
     assert not found.skipped
 
 
 def test_bad_pairs_are_counted_and_left_out(tmp_path):
-    pair = {"source": "We.", "target": "Wir."}
     bad = {
-        "empty_side": [pair | {"source": " "}, pair | {"target": ""}],
-        "alignment_out_of_range": [pair | {"alignment": "0-1"}, pair | {"alignment": "1p0"}],
-        "malformed_alignment": [pair | {"alignment": "zero"}],
-        "unlocatable_word": [pair | {"target_words": ["Ihr"]}],
-        "malformed_line": [
-            *(pair | {"target_words": "Wir."}, {"source": "We."}, pair | {"target": 3}),
-            *("{broken", "[1, 2]"),
+        "empty_side": [" \tWir.", "We.\t"],
+        "alignment_out_of_range": ["We.\tWir.\t0-1", "We.\tWir.\t1p0"],
+        "malformed_alignment": [
+            f"We.\tWir.\t{links}"
+            for links in ("zero", "1", "a-b", "0-0,1-1", "-1-0", "0--1", "0-1x")
         ],
+        "malformed_line": ["We."],
     }
     lines = [line for items in bad.values() for line in items]
-    found = read_pairs(written(tmp_path, pair | {"alignment": "0-0"}, *lines), EN, DE)
+    found = read_pairs(written(tmp_path, "We.\tWir.\t0-0", *lines), EN, DE)
     assert len(found.pairs) == 1
     assert found.skipped == {reason: len(items) for reason, items in bad.items()}
 
 
-def test_lines_are_counted_from_the_first_and_need_not_be_text(tmp_path):
+def test_lines_that_are_not_text_or_no_pair(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"# a comment\n\xff\xfe\tWir\n\nWe\tWir\n")
-    assert [pair.number for pair in read_pairs(str(path), EN, DE).pairs] == [2, 4]
-
-
-MARKED = "is evaluation data: .*calibrate on other parallel text"
-PAIR = '{"source": "We.", "target": "Wir."}'
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f'{{"evaluation": true}}\n{PAIR}', MARKED),
-        (f'{PAIR}\n{{"source": "a", "target": "b", "evaluation": 1}}', MARKED),
-        ("# Evaluation: MCIF dev\nWe\tWir", MARKED),
-        ("We\tWir\n#evaluation", MARKED),
-        ("", "holds no usable pair"),
-        ("only one cell", "holds no usable pair"),
-        ("\t", "holds no usable pair"),
-    ],
-)
-def test_evaluation_data_and_files_without_pairs_are_refused(tmp_path, text, message):
-    with pytest.raises(PairsError, match=message):
-        read_pairs(written(tmp_path, text, name="pairs"), EN, DE)
+    found = read_pairs(str(path), EN, DE)
+    assert [pair.source for pair in found.pairs] == [("\ufffd\ufffd",), ("We",)]
+    assert not found.skipped
+    for text in ("", "# a comment", "only one cell", "\t"):
+        with pytest.raises(PairsError, match="holds no usable pair"):
+            read_pairs(written(tmp_path, text), EN, DE)
 
 
 def test_sentences_of_a_dev_set_are_left_out(tmp_path):
     (tmp_path / "ref").mkdir()
     (tmp_path / "ref" / "en.txt").write_text("We train a model.\n\nThank you!\n")
     known = contamination.known_sentences([tmp_path])
-    spec = written(tmp_path, "We go\tWir gehen", "thank  you\tDanke", "He\tEr", name="p.tsv")
+    spec = written(tmp_path, "We go\tWir gehen", "thank  you\tDanke", "He\tEr")
     found = contamination.leave_out(read_pairs(spec, EN, DE), known)
     assert [pair.target for pair in found.pairs] == ["Wir gehen", "Er"]
     assert found.skipped["in_evaluation_data"] == 1
@@ -124,35 +89,22 @@ def test_sentences_of_a_dev_set_are_left_out(tmp_path):
 def test_repeated_pairs_are_left_out(tmp_path):
     seen = set()
     lines = "We go\tWir gehen", "We  go\tWir gehen", "We go\tGehen wir"
-    spec = written(tmp_path, *lines, name="p.tsv")
+    spec = written(tmp_path, *lines)
     first = without_repeats(read_pairs(spec, EN, DE), seen)
-    assert [pair.number for pair in first.pairs] == [1, 3]
+    assert [pair.target for pair in first.pairs] == ["Wir gehen", "Gehen wir"]
     assert first.skipped == {"repeated": 1}
     other = written(tmp_path, "We go\tWir gehen", "He goes\tEr geht", name="q.tsv")
     second = without_repeats(read_pairs(other, EN, DE), seen)
-    assert [pair.number for pair in second.pairs] == [2]
+    assert [pair.target for pair in second.pairs] == ["Er geht"]
 
 
 def test_the_embedded_dev_set_is_never_used():
     known = contamination.known_sentences([])
     assert len(known) > 100
     for target in ("de", "it", "zh"):
-        drawn = micro_pairs(60, 77, EN, language(target))
+        drawn = read_pairs("micro:60:77", EN, language(target))
+        assert all(pair.gold for pair in drawn.pairs)
         assert not contamination.leave_out(drawn, known).skipped["in_evaluation_data"]
-
-
-@pytest.mark.parametrize("target", ["de", "it", "zh"])
-def test_generated_pairs_survive_a_file_and_alignments_made_elsewhere_fit(tmp_path, target):
-    drawn = micro_pairs(20, 5, EN, language(target))
-    again = read_pairs(json_lines(drawn.pairs, tmp_path / "p.jsonl"), EN, language(target))
-    assert again.pairs == drawn.pairs
-    assert again.digest() == drawn.digest()
-    assert all(pair.gold for pair in drawn.pairs)
-    assert read_pairs("micro:20:5", EN, language(target)) == drawn
-    found = read_pairs(pharaoh_column(drawn.pairs, tmp_path / "p.tsv"), EN, language(target))
-    assert not found.skipped
-    for read, pair in zip(found.pairs, drawn.pairs, strict=True):
-        assert word_links(read) == word_links(pair)
 
 
 def test_generated_pairs_need_a_checkout(monkeypatch):
@@ -162,27 +114,25 @@ def test_generated_pairs_need_a_checkout(monkeypatch):
 
 
 def test_tokens_belong_to_the_unit_of_their_last_character():
-    pair = make_pair(1, ["a"], "Ja, gut", None, None, spaced=True)  # units: Ja | , | gut
+    pair = make_pair(["a"], "Ja, gut", None, spaced=True)  # units: Ja | , | gut
     offsets = [(0, 2), (2, 3), (3, 4), (3, 5), (4, 7), (0, 0)]
     assert unit_of_tokens(pair, offsets) == [0, 1, None, 2, 2, None]
-    with pytest.raises(PairError, match="offsets are outside the text"):
-        unit_of_tokens(pair, [(6, 9)])
 
 
 def test_prompted_pairs():
     tokenizer = byte_tokenizer()
     builder = PromptBuilder(tokenizer, "English", "German")
     prompted = PairPrompter(tokenizer, builder, 400)
-    pair = make_pair(7, ["We", "go."], "Wir gehen.", None, parse_pharaoh("0-0"), spaced=True)
+    pair = make_pair(["We", "go."], "Wir gehen.", parse_pharaoh("0-0"), spaced=True)
     laid = prompted(pair, pair.gold)
     assert tokenizer.decode(laid.target_ids) == "Wir gehen."
     assert laid.source_words == ((0,),) * 3 + ((),) * 7
-    with pytest.raises(PairError, match="no aligned target token") as caught:
+    with pytest.raises(PairError) as caught:
         prompted(pair, frozenset({(0, 5)}))
     assert caught.value.reason == "no_alignment"
     tight = len(laid.prompt.token_ids) + len(laid.target_ids) + 2
     PairPrompter(tokenizer, builder, tight)(pair, pair.gold)
-    with pytest.raises(PairError, match=f"needs {tight} tokens") as caught:
+    with pytest.raises(PairError) as caught:
         PairPrompter(tokenizer, builder, tight - 1)(pair, pair.gold)
     assert caught.value.reason == "too_long"
     other = PromptBuilder(tokenizer, "English", "Italian")

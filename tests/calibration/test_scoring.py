@@ -118,7 +118,7 @@ def test_the_right_heads_win(tmp_path):
     assert outcome.rows["predicting"].matrix[0, 0] == outcome.rows["emitted"].matrix[1, 2] == 1
     assert (outcome.calibration, outcome.held_out) == ((3, 8), (2, 3))
     best = outcome.rows["predicting"]
-    assert best.by_k[0].value == best.head_set.value == 1
+    assert best.head_set.value == 1
     alone = averaged_score(reader, PAIRS[3:], "predicting", ALL)
     assert best.all_heads.value == pytest.approx(alone)
     assert best.gain.value == pytest.approx(1 - alone)
@@ -130,7 +130,7 @@ def test_only_layers_with_attention_are_read_and_the_file_is_a_head_set(tmp_path
     outcome = run(tmp_path, FakeReader(PAIRS, heads=heads), num_layers=8, heads=heads)
     found = outcome.rows["predicting"]
     assert found.ranking[0] == (3, 0)
-    assert len(found.ranking) == len(found.by_k) == 2 * HEADS
+    assert len(found.ranking) == 2 * HEADS
     assert np.isnan(np.delete(found.matrix, (3, 7), axis=0)).all()
     path = tmp_path / "sets" / "hybrid.json"
     about = {"model": "org/model", "revision": None, "direction": "en-de"}
@@ -166,12 +166,12 @@ def test_an_interrupted_run_ends_like_any_other(tmp_path):
 
 
 def test_pairs_that_the_engine_refuses_are_counted(tmp_path):
-    for _ in range(2):  # the second time from the cache
+    for asked in (5, 1):  # the second time only the refused pair, which may pass now
         reader = FakeReader(PAIRS, broken={1})
         outcome = run(tmp_path, reader)
+        assert len(reader.asked) == asked
         assert outcome.skipped == Counter(engine_error=1)
         assert outcome.calibration == (2, 5)
-    assert not reader.asked
     with pytest.raises(CalibrationError, match="could not read any held-out pair: .'too long for"):
         run(tmp_path, FakeReader(PAIRS, {3, 4}), name="none")
 

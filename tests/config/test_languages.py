@@ -54,14 +54,6 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
     language(code).check_spoken(aligned=False)
 
 
-def test_scripts():
-    units = {item.code: item.latency_unit for item in LANGUAGES}
-    assert [code for code, unit in units.items() if unit == "char"] == [
-        *("ja", "th", "yue", "zh", "zh-Hant")
-    ]
-    assert [item.code for item in LANGUAGES if item.rtl] == ["ar", "fa"]
-
-
 @pytest.mark.parametrize(
     ("pieces", "kept"),
     [

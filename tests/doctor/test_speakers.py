@@ -1,6 +1,6 @@
 """How many speakers a machine holds: lags by the clock, on fake engines."""
 
-import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,10 +36,11 @@ def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path,
     job = (fakes.talk(5)[:40_000], "de")
     spoken = speakers.speak(resolved, engines, job, 0.0)
     assert spoken.lags == pytest.approx([1.2, 1.4, 2.1])
-    found = speakers.crowd_figures([job], [spoken], [spoken], 5.0, 1.0)
-    assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.5)
-    at_once = speakers.speak(resolved, engines, job)
-    assert (at_once.units, at_once.lags) == (spoken.units, [])
+    found = speakers.at_once(resolved, [engines], [job], [spoken])
+    assert (found["lag_p50_s"], found["kept_up"], found["audio_s_per_s"]) == (1.4, False, 0.54)
+    assert (found["streams"], found["identical"]) == (1, 1)
+    unpaced = speakers.speak(resolved, engines, job)
+    assert (unpaced.units, unpaced.lags) == (spoken.units, [])
 
 
 def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
@@ -49,7 +50,6 @@ def test_the_knee_is_the_last_number_before_the_first_that_is_too_much():
     assert speakers.knee(rows(True, True, False, True)) == 2
     assert speakers.knee(rows(False, True)) == 0
     assert speakers.knee(rows(True, True)[::-1]) == 2
-    assert speakers.knee([{"streams": 4}]) == 0
 
 
 def test_excerpts_take_talks_and_targets_in_turn():
@@ -60,8 +60,8 @@ def test_excerpts_take_talks_and_targets_in_turn():
 
 
 @pytest.fixture
-def doctor(tmp_path, monkeypatch):
-    """Run ``alignatt doctor`` on fake engines; returns its status and its checks."""
+def doctor(tmp_path, monkeypatch, capsys):
+    """Run ``alignatt doctor`` on fake engines; returns its status and its output."""
     ended = []
     monkeypatch.setattr(speakers, "SECONDS", 1.5)
     monkeypatch.setattr("alignatt_agent.doctor.cli.Runtime", fakes.FakeRuntime)
@@ -74,37 +74,33 @@ def doctor(tmp_path, monkeypatch):
     devset = fakes.write_devset(tmp_path / "devset")
 
     def run(*options):
-        report = tmp_path / "doctor.json"
-        words = ["--config", config, "--devset", devset, "--json", report, *options]
+        words = ["--config", config, "--devset", devset, *options]
         status = main(["doctor", *map(str, words)])
         assert ended.pop()
-        return status, {x["name"]: x for x in json.loads(report.read_text())["checks"]}
+        return status, capsys.readouterr().out
 
     return run
 
 
 def test_the_doctor_says_how_many_speakers_the_machine_holds(doctor, monkeypatch):
-    status, checks = doctor("--speakers", "3", "1")
+    status, out = doctor("--speakers", "3", "1")
     assert status == 0
     for count in (1, 3):
-        found = checks[f"{count} streams"]
-        assert found["status"] == "ok"
-        assert f"{count} of {count} have the same output as alone; lag 0." in found["found"]
-    assert checks["speakers"]["found"].startswith("this machine serves 3: 95 % of the chunks of ")
+        line = rf"\nok +{count} streams +{count} of {count} have the same output as alone; lag 0\."
+        assert re.search(line, out)
+    assert re.search(r"\nok +speakers +this machine serves 3: 95 % of the chunks of ", out)
     monkeypatch.setattr(speakers, "knee", lambda rows: 0)
-    status, checks = doctor("--speakers", "1")
-    assert (status, checks["speakers"]["status"]) == (0, "warn")
-    assert "raise chunk_ms" in checks["speakers"]["fix"]
+    status, out = doctor("--speakers", "1")
+    assert status == 0
+    assert re.search(r"\nwarn +speakers +this machine serves 0: .*\n +fix: raise chunk_ms", out)
 
 
 def test_streams_that_change_each_other_fail(doctor, monkeypatch):
-    figures = speakers.crowd_figures
-    monkeypatch.setattr(
-        speakers, "crowd_figures", lambda *given: figures(*given) | {"identical": 1}
-    )
-    status, checks = doctor("--speakers", "2")
-    assert (status, checks["2 streams"]["status"]) == (1, "FAIL")
-    assert checks["2 streams"]["found"].startswith("1 of 2 have the same output as alone")
+    figures = speakers.at_once
+    monkeypatch.setattr(speakers, "at_once", lambda *given: figures(*given) | {"identical": 1})
+    status, out = doctor("--speakers", "2")
+    assert status == 1
+    assert re.search(r"\nFAIL +2 streams +1 of 2 have the same output as alone", out)
 
 
 def test_nothing_is_started_for_no_speakers(doctor, capsys):

@@ -106,5 +106,5 @@ def test_its_words_need_no_aligner():
     assert Resolved(config, {}, config.models).aligned(language("cs"))
     with pytest.raises(ConfigError, match="ctranslate2 is for speech.recognizer whisper"):
         load_config("laptop-low", {"speech.recognizer": "qwen3-asr"})
-    with pytest.raises(ConfigError, match="vLLM reads no GGUF file on a CPU: set quantize"):
+    with pytest.raises(ConfigError, match="vLLM cannot read GGUF files on a CPU: set quantize"):
         load_config("laptop-low", {"models.translation.quantize": None})
