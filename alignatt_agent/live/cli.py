@@ -8,7 +8,7 @@ Examples:
     alignatt translate talk.mp4 --target de it zh en --format srt
 
   without real models, on a talk that the embedded models know:
-    alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --format srt
+    alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --config micro-low
 
   the microphone, as roll-up captions; Enter stops:
     alignatt translate mic --target it --format vtt --times said --output captions
@@ -24,7 +24,7 @@ formats
   txt     a sentence on each line, written as it is emitted
   srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
   jsonl   a line per unit, as it is emitted: target, text, start and end of the words that it
-          translates, emission_time (seconds of audio so far; of real time with mic or --paced)
+          translates, emission_time (seconds of audio so far; of real time with mic)
 
 txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
 STEM is the name of the recording by default. Existing files are kept unless --overwrite is given.
@@ -48,17 +48,11 @@ from typing import TypeVar
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.config.agent_config import (
-    AgentConfig,
-    ConfigError,
-    load_config,
-    parse_overrides,
-)
+from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.command_line import CONFIG_HELP, page, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.resources import find_path
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
@@ -67,8 +61,8 @@ from alignatt_agent.types.audio import AudioError
 
 T = TypeVar("T")
 
-REAL, LAPTOP, WORLD = "default-low", "laptop-low", "micro-low"
-"""Default configurations: real models on a GPU, real models without one, embedded models."""
+REAL, LAPTOP = "default-low", "laptop-low"
+"""Configurations of real models: the default, on a GPU, and one that needs none."""
 
 ATTEMPTS = 3
 """Successive failures after which the stream ends."""
@@ -102,7 +96,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--context", metavar="FILE|TERMS", help=text)
     text = "read raw 16-bit mono samples at this rate, in Hz"
     add("--raw", type=int, metavar="RATE", help=text)
-    add("--paced", action="store_true", help="deliver a recording in real time")
     add("--overwrite", action="store_true", help="replace files that exist")
     return parser
 
@@ -115,10 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         given.input = given.target.pop()
     if given.input is None:
         parser.error("expected FILE, URL, mic or -")
-    names = [name for item in given.target for name in item.split(",") if name]
-    if not names:
-        raise ConfigError(f"--target: expected language codes such as de, got {given.target}")
-    targets = list({item.code: item for item in map(language, names)}.values())
+    targets = list({item.code: item for item in map(language, given.target)}.values())
     overrides = parse_overrides(given.overrides)
     if given.source is not None:
         overrides["source_language"] = language(given.source).code
@@ -127,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         overrides["speech.context"] = given.context if is_file else [given.context]
     heard = sources.Source(given.input, given.raw)
     runtime = Runtime()
-    resolved = choose(runtime, given.config, overrides, targets, given.input)
+    resolved = choose(runtime, given.config, overrides, targets)
     source = language(resolved.config.source_language)
     runtime.check(resolved)
     stem = given.output
@@ -153,13 +143,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             for target in targets
         }
         live = given.input == sources.MICROPHONE
-        clock = time.monotonic if live or given.paced else None
-        run = LiveTranslation(stream, outputs, clock)
+        run = LiveTranslation(stream, outputs, time.monotonic if live else None)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
         with closing(run), heard:
             chunks = sources.chunks(heard, size, heard.waits if live else None)
             shown = stem is not None and not live
-            chunks = sources.paced(chunks) if given.paced else chunks
             run.follow(sources.with_progress(chunks, heard.seconds, shown))
     finally:
         runtime.close()
@@ -193,47 +181,29 @@ def choose(
     name: str | None,
     overrides: Mapping[str, object],
     targets: Sequence[Language],
-    source: str,
 ) -> Resolved:
-    """Choose the named models, else real ones, else the embedded ones if they know the input.
+    """Choose the named configuration, or the default one.
 
     Raises:
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
-
-    def resolved(config: AgentConfig) -> Resolved:
-        spoken = language(config.source_language)
-        return runtime.resolve(config, [item.code for item in targets if item != spoken])
-
-    if name is not None:
-        config = load_config(name, overrides)
-        if is_embedded(config.models) and not _of_the_world(source):
-            print(f"note: {name} knows only {_SMALL}; other input gives nonsense", file=sys.stderr)
-        return resolved(config)
+    config = load_config(name or REAL, overrides)
+    if is_embedded(config.models):
+        print(f"note: {name} translates only {_SMALL}", file=sys.stderr)
+    spoken = language(config.source_language)
     try:
-        return resolved(load_config(REAL, overrides))
+        return runtime.resolve(config, [item.code for item in targets if item != spoken])
     except CheckpointError as error:
-        if _of_the_world(source):
-            print(
-                f"note: real models are not installed; using those for this talk: --config {WORLD}",
-                file=sys.stderr,
-            )
-            return resolved(load_config(WORLD, overrides))
+        if name is not None:
+            raise
         raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
-            f"{error}\nWithout a card, run `alignatt fetch {LAPTOP}`, then add --config {LAPTOP}. "
-            f"The embedded models know only {_SMALL}, not {source}; to try them: alignatt demo"
+            f"{error}\nWithout a GPU, run `alignatt fetch {LAPTOP}`, then add --config {LAPTOP}. "
+            f"The embedded models translate only {_SMALL}; to try them, run `alignatt demo`"
         ) from None
 
 
-_SMALL = f"their own small language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
-
-
-def _of_the_world(source: str) -> bool:
-    try:
-        return find_path(EMBEDDED) in Path(source).resolve().parents
-    except FileNotFoundError:
-        return False
+_SMALL = f"a small generated language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
 
 
 @dataclass

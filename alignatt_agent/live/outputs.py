@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +20,6 @@ WRITE_S = 10.0
 OPEN = 64
 """Number of last cues that later units may still change."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
-WRITERS: Mapping[str, Callable[[Iterable[Cue], int], str]] = {
-    "srt": subtitles.srt,
-    "vtt": subtitles.vtt,
-}
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:
@@ -34,18 +30,13 @@ def output_path(stem: Path, target: Language, form: str) -> Path:
 def build_output(
     form: str, target: Language, times: str, stem: Path | None, labelled: bool, aligned: bool = True
 ) -> Output:
-    """Return the output of one language; an existing file is replaced.
+    """Return the output of one language, to a new file or, without a ``stem``, to the terminal.
 
-    Args:
-        form: one of ``FORMATS``; subtitles need a stem.
-        target: its language.
-        times: clock of subtitles, ``"spoken"`` or ``"said"``.
-        stem: of the file to write; ``None`` for the terminal.
-        labelled: whether lines on the terminal begin with the language.
-        aligned: whether an aligner timed the words; if not, outputs mark times as approximate.
+    Lines on the terminal begin with the language if ``labelled``. Without an aligner, outputs mark
+    times as approximate.
     """
     path = output_path(stem, target, form) if stem is not None else None
-    if path is not None and form in WRITERS:
+    if path is not None and form in ("srt", "vtt"):
         return Subtitles(path, target, times, aligned)
     if form == "jsonl":
         return JsonLines(path, target, aligned)
@@ -128,7 +119,8 @@ class Subtitles:
     """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` are final."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
-        self._path, self._write = path, WRITERS[path.suffix[1:]]
+        self._path = path
+        self._write = subtitles.vtt if path.suffix == ".vtt" else subtitles.srt
         # Times of emission are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues

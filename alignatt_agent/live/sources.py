@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
-from shlex import quote
 from typing import IO, Any, Self
 
 import numpy as np
@@ -99,10 +98,6 @@ class Source:
         self.seconds = recording.seconds
         if "://" in self._source:
             self._limit_s = STALL_S
-        if recording.tracks > 1:
-            pipe = f"ffmpeg -i {quote(self._source)} -map 0:a:1 -f wav - | alignatt translate - ..."
-            note = f"note: the first of {recording.tracks} audio tracks is used; the second: {pipe}"
-            print(note, file=sys.stderr)
 
     def _read(self, *given: Any) -> None:
         """Read in a separate thread."""
@@ -204,17 +199,11 @@ def _recorder() -> tuple[str, ...]:
 def with_progress(
     chunks: Iterable[FloatArray], seconds: float | None, shown: bool
 ) -> Iterable[FloatArray]:
-    """Show the progress and the time left."""
-    form = (
-        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of audio [{elapsed}, {remaining} left]"
-    )
-    if seconds is None:
-        form = "{n:.1f} s of audio [{elapsed}]"
+    """Show the progress in seconds of audio, and the time left."""
     often = 0.5 if sys.stderr.isatty() else 10
     with tqdm(
-        total=seconds, bar_format=form, disable=not shown, smoothing=0.05, mininterval=often
+        total=seconds, unit=" s of audio", unit_scale=True, disable=not shown, mininterval=often
     ) as bar:
         for chunk in chunks:
             yield chunk
-            heard = chunk.size / SAMPLE_RATE
-            bar.update(heard if seconds is None else min(heard, seconds - bar.n))
+            bar.update(chunk.size / SAMPLE_RATE)

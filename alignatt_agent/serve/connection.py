@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
@@ -122,15 +123,7 @@ class Connection:
 def _json(text: str) -> dict[str, Any]:
     if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
         raise RefusedError("message-size", "a long message may contain only audio", TOO_BIG)
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict):
-        raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")
-    if "\\u" in text:  # base64 audio has no escapes
-        try:
-            json.dumps(data, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise RefusedError("json", "a text message holds half of a surrogate pair") from None
-    return data
+    with contextlib.suppress(ValueError):  # which deep nesting and half a surrogate pair are, too
+        if isinstance(data := from_json(text), dict):
+            return data
+    raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")

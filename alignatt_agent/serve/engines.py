@@ -100,13 +100,9 @@ class SharedEngines(EnginePool):
         self._engines = self._runtime.load(self.resolved)
         self.state, self.error = "ok", None
 
-    def alive(self) -> bool:
-        """Whether no engine died."""
-        return self._runtime.alive()
-
     def healthy(self) -> bool:
         """Whether streams can be served now."""
-        return super().healthy() and self.alive()
+        return super().healthy() and self._runtime.alive()
 
     @contextlib.asynccontextmanager
     async def open_stream(
@@ -127,7 +123,7 @@ class SharedEngines(EnginePool):
 
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""
-        if self.state == "ok" and not self.alive():
+        if self.state == "ok" and not self._runtime.alive():
             LOGGER.error("an engine died; restarting the engines")
             self.state, self._engines = "starting", None
             self._restarting = asyncio.create_task(self._restart())
@@ -144,16 +140,13 @@ class SharedEngines(EnginePool):
         while True:
             try:
                 await asyncio.to_thread(self.load)
-            except AlignAttError as error:
-                self.error = str(error)
-                LOGGER.error("the engines do not start: %s", error)
-            except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"
-                LOGGER.exception("the engines do not start")
-            else:
                 self.restarts += 1
                 LOGGER.warning("the engines work again")
                 return
+            except Exception as error:
+                name = "" if isinstance(error, AlignAttError) else f"{type(error).__name__}: "
+                self.error = f"{name}{error}"
+                LOGGER.error("the engines do not start: %s", self.error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 

@@ -5,7 +5,6 @@ states to resume from (``Tail``). The file is removed when the server forgets th
 writes: a slow disk does not stop the event loop.
 """
 
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.serve.messages import LINE, PROTOCOL, Key, Message
+from alignatt_agent.serve.messages import LINE, Key, Message
 
 LOGGER = logging.getLogger(__name__)
 
@@ -58,12 +57,9 @@ class Journal:
             data = path.read_bytes()
             os.truncate(path, whole := data.rfind(b"\n") + 1)
             try:
-                lines = [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
-                for found in {line.get("protocol", PROTOCOL) for line in lines} - {PROTOCOL}:
-                    raise ValueError(f"expected messages of protocol {PROTOCOL}, got {found}")
-                if lines:
-                    key, *rest = lines
-                    yield path.stem, Key(**key), list(map(LINE.validate_python, rest))
+                if lines := data[:whole].splitlines():
+                    key = Key.model_validate_json(lines[0])
+                    yield path.stem, key, [LINE.validate_json(line) for line in lines[1:]]
             except ValueError as error:
                 LOGGER.error("%s is skipped: %s", path, " ".join(str(error).split()))
 

@@ -16,9 +16,6 @@ from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
-PROTOCOL = 2
-"""Version of these messages, which a journal keeps."""
-
 T = TypeVar("T")
 Maybe = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
 """A key that is omitted if it has no value."""
@@ -96,7 +93,7 @@ class Ready(Event):
     """A talk begins or continues at ``audio_s``; ``session`` is only for its speaker."""
 
     type: Literal["ready"] = "ready"
-    protocol: int = PROTOCOL
+    protocol: Literal[2] = 2  # version of these messages; a journal of another one is ignored
     session: Maybe[str] = None
     room: str
     title: str

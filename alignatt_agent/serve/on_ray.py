@@ -17,7 +17,6 @@ from ray import serve
 from ray.exceptions import RayError
 from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import LoggingConfig
-from ray.util import metrics as ray_metrics
 from starlette.applications import Starlette
 
 from alignatt_agent.cascade.runtime import Runtime
@@ -28,7 +27,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import Limits
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.engines import SharedEngines
-from alignatt_agent.serve.remote import RemoteCall
+from alignatt_agent.serve.remote import Call
 from alignatt_agent.serve.replicas import APP, ENGINES, PAGES, RemoteEngines, Replica, Scale
 from alignatt_agent.serve.service import STOP_S, Service
 
@@ -59,13 +58,12 @@ class Pages:
         self._engines = RemoteEngines(config, engines, scale)
         most = scale.most * scale.speakers
         self._service = Service(self._engines, replace(limits, max_speakers=most))
-        self._gauges: dict[str, ray_metrics.Gauge] = {}
-        self._watching = asyncio.ensure_future(self._engines.watch(self._pass_on))
+        self._watching = asyncio.ensure_future(self._engines.watch())
 
     def __serve_build_asgi_app__(self) -> Starlette:
         return create_app(self._service)
 
-    async def next_call(self, key: int) -> RemoteCall | None:
+    async def next_call(self, key: int) -> Call | None:
         """Return the next call of a talk; ``None`` when it is over."""
         talk = self._engines.talks.get(key)
         return await talk.calls.get() if talk else None
@@ -74,15 +72,6 @@ class Pages:
         """Translate the last words of all speakers and disconnect the viewers."""
         await self._service.drain()
         self._watching.cancel()
-
-    def _pass_on(self) -> None:
-        """Copy the metrics to Ray's dashboard."""
-        for family in self._service.metrics.registry.collect():
-            for sample in family.samples:
-                if sample.name not in self._gauges:
-                    text, keys = family.documentation, tuple(sample.labels)
-                    self._gauges[sample.name] = ray_metrics.Gauge(sample.name, text, keys)
-                self._gauges[sample.name].set(sample.value, sample.labels)
 
 
 @contextlib.contextmanager

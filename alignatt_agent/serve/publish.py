@@ -44,16 +44,13 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     """Post the captions of a ``destination`` until its room is closed."""
     name, target, url = destination(given)
     url += "&seq=" if "?" in url else "?seq="
-    # Both want numbers that grow, also after a restart of this server.
-    seq, spoken, zero = int(time.time()) - EPOCH, 0.0, 0.0
+    # Both services require numbers that increase, also after a restart of this server.
+    seq, spoken = int(time.time()) - EPOCH, 0.0
     with viewer(name) as room:
-        async for first, spoken_s, said_s, text in _captions(room, target):
-            if first:  # the clock may be changed during a talk, so times follow the monotonic clock
-                zero, spoken = time.time() - time.monotonic(), 0.0
-            # Audio sent faster than it was spoken shifts the estimated begin of the talk.
+        async for spoken_s, said_s, text in _captions(room, target):
             spoken = max(spoken_s, spoken + 0.001)
             if "youtube" in url:
-                stamp = datetime.fromtimestamp(zero + spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+                stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
                 text = f"{stamp[:-3]}\n{text}"
             kind = {"content-type": "text/plain; charset=utf-8"}
             request, pause = Request(f"{url}{seq}", f"{text}\n".encode(), kind), 1.0
@@ -71,25 +68,25 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                 LOGGER.warning("%s: a caption is a minute late and is not sent", request.host)
 
 
-async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float, float, str]]:
-    """Yield whether new text begins a talk, its monotonic times (spoken, emitted), and the text."""
-    form, line, spoken, first = layout(language(target)), "", 0.0, True
+async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, float, str]]:
+    """Yield when new text was spoken (Unix time) and emitted (monotonic time), and the text."""
+    form, line, spoken, zero = layout(language(target)), "", 0.0, 0.0
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
-        message, old = LINE.validate_json(event), old - 1
-        first = first or isinstance(message, Ready)
-        said = room.arrivals(getattr(message, "audio_s", 0.0))
-        new = message.units if isinstance(message, Said) and message.target == target else ()
-        for text, start, _, begins in new if old < 0 else ():
-            if line and begins:
-                yield first, spoken, said, line
-                line, first = "", False
-            spoken = spoken if line else room.arrivals(start)
-            line = (line + text).lstrip()
-            words = line.split()
-            if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
-                yield first, spoken, said, line
-                line, first = "", False
-        if line and isinstance(message, End):
-            yield first, spoken, said, line
+        message, old, now = LINE.validate_json(event), old - 1, time.monotonic()
+        if isinstance(message, Ready) or not zero:
+            zero = time.time() - now  # the clock may be changed during a talk
+        elif isinstance(message, Said) and message.target == target and old < 0:
+            for text, start, _, begins in message.units:
+                if line and begins:
+                    yield spoken, now, line
+                    line = ""
+                spoken = spoken if line else zero + now - (message.audio_s - start)
+                line = (line + text).lstrip()
+                words = line.split()
+                if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
+                    yield spoken, now, line
+                    line = ""
+        elif line and isinstance(message, End):
+            yield spoken, now, line
             line = ""

@@ -9,30 +9,21 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, Word
+
+T = TypeVar("T")
+
+Call = Callable[[Stream], Any]
+"""A call that a replica makes on its stream; Ray can send any function."""
 
 RELEASE_S = 0.2
 """Delay between the message that a talk was lost and the failure of its steps."""
 
 ANSWER_S = 120.0
 """Longest wait for the result of a call; Ray notices a dead replica within seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteCall:
-    """A method call of a stream, or of its ``target`` if given."""
-
-    target: str | None
-    method: str
-    arguments: tuple[Any, ...]
-
-    def run(self, stream: Stream) -> Any:
-        """Make the call."""
-        owner = stream if self.target is None else stream.targets[self.target]
-        return getattr(owner, self.method)(*self.arguments)
 
 
 class RemoteStream:
@@ -42,7 +33,7 @@ class RemoteStream:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None  # name of the replica, once known; then ``placed`` is set
         self.placed = asyncio.Event()
-        self.calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()  # ``None``: the talk is over
+        self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None``: the talk is over
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Future[Any]] = deque()
@@ -50,17 +41,15 @@ class RemoteStream:
 
     def step(self, chunk: FloatArray) -> StreamStep:
         """Recognize and translate a chunk, ``[samples]``; not from the thread of the event loop."""
-        found: StreamStep = self.call(RemoteCall(None, "step", (chunk,)))
-        return found
+        return self.call(lambda stream: stream.step(chunk))
 
     def finish(self) -> StreamStep:
         """Translate everything to its end."""
-        found: StreamStep = self.call(RemoteCall(None, "finish", ()))
-        return found
+        return self.call(lambda stream: stream.finish())
 
-    def call(self, call: RemoteCall) -> Any:
+    def call(self, call: Callable[[Stream], T]) -> T:
         """Wait for the result of a call, or raise the error of the replica."""
-        result: Future[Any] = Future()
+        result: Future[T] = Future()
         self._loop.call_soon_threadsafe(self._send, call, result)
         try:
             return result.result(ANSWER_S)
@@ -92,7 +81,7 @@ class RemoteStream:
         self._over = True
         self.calls.put_nowait(None)
 
-    def _send(self, call: RemoteCall, result: Future[Any]) -> None:
+    def _send(self, call: Call, result: Future[Any]) -> None:
         if self._over:
             _settle(result, EngineError("the talk is over"))
         else:
@@ -111,13 +100,13 @@ class RemoteTarget:
         self, words: tuple[Word, ...], accessible: int | None
     ) -> tuple[Emission, GatedDraft | None]:
         """See ``TargetStream.translate``."""
-        call = RemoteCall(self.code, "translate", (words, accessible))
-        found: tuple[Emission, GatedDraft | None] = self.stream.call(call)
-        return found
+        code = self.code
+        return self.stream.call(lambda stream: stream.targets[code].translate(words, accessible))
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """See ``TargetStream.remember``."""
-        self.stream.call(RemoteCall(self.code, "remember", (sentences, accepted)))
+        code = self.code
+        self.stream.call(lambda stream: stream.targets[code].remember(sentences, accepted))
 
 
 def _lost(cause: Exception) -> EngineError:

@@ -22,7 +22,7 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EnginePool, Failed, SharedEngines
-from alignatt_agent.serve.remote import RemoteCall, RemoteStream
+from alignatt_agent.serve.remote import Call, RemoteStream
 from alignatt_agent.types import EngineError
 
 LOGGER = logging.getLogger(__name__)
@@ -79,20 +79,20 @@ class Replica:
         async with self._engines.open_stream(spoken, wanted, context, lambda _: None) as stream:
             yield self._name
             while True:
-                call: RemoteCall | None = await self._pages.next_call.remote(key)
+                call: Call | None = await self._pages.next_call.remote(key)
                 if call is None:
                     return
                 try:
-                    result = await loop.run_in_executor(self._threads, call.run, stream)
+                    result = await loop.run_in_executor(self._threads, call, stream)
                 except Exception as error:
-                    if isinstance(error, EngineError) and not self._engines.alive():
+                    if isinstance(error, EngineError) and not self._engines.healthy():
                         raise
                     result = error
                 yield result
 
     def check_health(self) -> None:
         """Raise if an engine died; Serve then replaces this replica."""
-        if not self._engines.alive():
+        if not self._engines.healthy():
             raise EngineError("an engine died")
 
     def __del__(self) -> None:
@@ -139,8 +139,8 @@ class RemoteEngines(EnginePool):
                 replies.cancel()
                 listening.cancel()
 
-    async def watch(self, after: Callable[[], None]) -> None:
-        """Check the state of the replicas until cancelled; call ``after`` each time."""
+    async def watch(self) -> None:
+        """Check the state of the replicas until cancelled."""
         while True:
             with contextlib.suppress(Exception):  # the controller restarts
                 found = await asyncio.to_thread(serve.status)
@@ -149,7 +149,6 @@ class RemoteEngines(EnginePool):
                 self._running = running
                 self.state = "ok" if running else "starting"
                 self.error = None if running else deployment.message or None
-            after()
             await asyncio.sleep(WATCH_S)
 
     def describe(self) -> dict[str, Any]:

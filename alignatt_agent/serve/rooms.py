@@ -19,30 +19,7 @@ MAX_EVENTS = 50_000
 MOST_DIGITS = 9
 """Most digits of an event number from a viewer."""
 
-PAUSE_S = 1.0
-"""Delay of audio after the previous audio that counts as a pause."""
-
 _NAME = re.compile(r"[\w-]{1,64}")
-
-
-class Arrivals:
-    """Arrival times of the audio of a talk, which pauses of the sender delay."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[float, float]] = []  # time of the talk, seconds until it arrived
-
-    def note(self, start_s: float, end_s: float) -> None:
-        """Record that the audio between two times of the talk has arrived."""
-        late = time.monotonic() - end_s
-        if not self._parts or late > self._parts[-1][1] + PAUSE_S:
-            self._parts.append((start_s, late))
-        elif late < self._parts[-1][1]:  # it was sent faster than it was spoken
-            self._parts[-1] = (self._parts[-1][0], late)
-
-    def __call__(self, audio_s: float) -> float:
-        """Return when a time of the talk arrived, by the monotonic clock."""
-        known = [late for start_s, late in self._parts if start_s <= audio_s]
-        return audio_s + (known or [late for _, late in self._parts[:1]] or [time.monotonic()])[-1]
 
 
 class Room:
@@ -70,7 +47,6 @@ class Room:
         self._talk = secrets.token_hex(8)
         self.session = session
         self.tail = Tail.at(0.0)
-        self.arrivals = Arrivals()
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
         if session:

@@ -88,8 +88,7 @@ class Service:
         if self._speakers >= self.limits.max_speakers:
             for room in filter(attrgetter("lost"), self.rooms):  # places for the next attempt
                 room.end_wait()
-            message = f"limit of {self._speakers} speakers: try again later"
-            raise RefusedError("busy", message, LATER)
+            raise _full("speaker", self._speakers)
         self._speakers += 1
         self._idle.clear()
         try:
@@ -144,7 +143,6 @@ class Service:
                 said={code: text_of(units) for code, units in tail.said.items()},
                 deliver=everybody,
                 threads=self._threads,
-                arrivals=room.arrivals,
             )
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = Ready(
@@ -208,7 +206,7 @@ class Service:
         """Refuse a viewer beyond the limit, or with an invalid room name."""
         check_name(name)
         if self.viewers >= self.limits.max_viewers:
-            raise RefusedError("busy", f"limit of {self.viewers} viewers: try again later", LATER)
+            raise _full("viewer", self.viewers)
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
@@ -258,6 +256,11 @@ class Service:
         await self.rooms.close()
         self.engines.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _full(kind: str, limit: int) -> RefusedError:
+    plural = "" if limit == 1 else "s"
+    return RefusedError("busy", f"limit of {limit} {kind}{plural}: try again later", LATER)
 
 
 def sampling_rate(rate: object) -> int:

@@ -16,7 +16,6 @@ from alignatt_agent.serve.access import BROKEN, LATER, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.serve.rooms import Arrivals
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import Resampler
 from alignatt_agent.types.stopwatch import STAGES
@@ -50,7 +49,6 @@ class SpeakerStream:
     deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
     threads: Executor
     said: dict[str, str] = field(default_factory=dict)  # of the open sentence, by target
-    arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
         self._grid = self.chunk_ms * SAMPLE_RATE // 1000
@@ -77,9 +75,7 @@ class SpeakerStream:
             expected = "audio must be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self.resampler(np.frombuffer(data, "<i2"))
-        before_s = self.audio_s + self._waiting / SAMPLE_RATE
         self._put(samples[:0] if self._ended else samples)
-        self.arrivals.note(before_s, self.audio_s + self._waiting / SAMPLE_RATE)
         while self._waiting > self._may_wait_s * SAMPLE_RATE:
             self._taken.clear()
             await self._taken.wait()
