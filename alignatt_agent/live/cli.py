@@ -1,36 +1,37 @@
-"""Translate a recording, a stream or the microphone into one or more languages at once.
+"""Translate a recording, a stream or the microphone into one or more languages.
 
 Examples:
-  text on the terminal, as it is emitted:
+  print the text when it is emitted:
     alignatt translate talk.mp3 --target de
 
-  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and in the spoken one:
+  write subtitles in three languages (talk.de.srt, talk.it.srt, talk.zh.srt) and in the spoken one:
     alignatt translate talk.mp4 --target de it zh en --format srt
 
-  without real models, on a talk that the embedded models know:
+  translate a talk of the embedded models, without real models:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --config micro-low
 
-  the microphone, as roll-up captions; Enter stops:
+  write roll-up captions of the microphone; Enter stops:
     alignatt translate mic --target it --format vtt --times said --output captions
 
-  the audio of any program, as raw samples; and a stream from the network:
+  translate raw samples from any program, or a stream from the network:
     ffmpeg -i talk.mov -f s16le -ac 1 -ar 16000 - | alignatt translate - --raw 16000 --target de
     alignatt translate https://example.org/live.m3u8 --target de --format jsonl
 
-  names and terms of the talk, and other models:
+  pass names and terms of the talk, and choose other models:
     alignatt translate talk.wav --target de --context terms.txt --config iwslt26-high
 
 formats
-  txt     a sentence on each line, written as it is emitted
+  txt     one sentence per line, written when it is emitted
   srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
-  jsonl   a line per unit, as it is emitted: target, text, start and end of the words that it
-          translates, emission_time (seconds of audio so far; of real time with mic)
+  jsonl   one line per unit, written when it is emitted: target, text, start and end of the words
+          that it translates, emission_time (seconds of audio so far; of real time with mic)
 
-txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
-STEM is the name of the recording by default. Existing files are kept unless --overwrite is given.
+txt and jsonl are printed, or with --output written to STEM.LANG.FORMAT; srt and vtt are always
+files. The default STEM is the name of the recording. Existing files are kept unless --overwrite is
+given.
 
-exit status: 0 done; 1 failed while running, the output so far is written; 2 nothing was started;
-130 interrupted, the output so far is written
+exit status: 0 done; 1 failed while running; 2 nothing was started; 130 interrupted. After a failure
+or an interrupt, the output so far is written.
 """
 
 import argparse
@@ -65,17 +66,17 @@ REAL, LAPTOP = "default-low", "laptop-low"
 """Configurations of real models: the default, on a GPU, and one that needs none."""
 
 ATTEMPTS = 3
-"""Successive failures after which the stream ends."""
+"""Number of successive failures after which the stream ends."""
 
 LONG_S = 30.0
-"""Audio without a word after which a warning is printed."""
+"""Amount of audio without a word that causes a warning."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
-    text = "recording, address that FFmpeg can open, mic, or - for standard input"
+    text = "recording, address that FFmpeg can open, mic, or - for the standard input"
     add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
     captions = "target languages; the spoken language yields captions of the speech itself"
     shared_options(
@@ -88,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--format", choices=FORMATS, default="txt", help="see below; default %(default)s")
     text = (
-        "clock of subtitles: when the words were spoken, or when the translation was emitted; "
+        "times of subtitles: when the words were spoken, or when the translation was emitted; "
         "default %(default)s"
     )
     add("--times", choices=("spoken", "said"), default="spoken", help=text)
@@ -130,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_writable(stem, paths, given.overwrite)
     print("loading models", file=sys.stderr, flush=True)
     for number in _ENDS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # e.g. under nohup
             signal.signal(number, _interrupt)
     try:
         engines = runtime.load(resolved)
@@ -166,11 +167,11 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
 
 
 _ENDS = signal.SIGTERM, signal.SIGHUP
-"""Signals of docker stop and of a closed terminal."""
+"""Signals sent by `docker stop` and by a closed terminal."""
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """End as with Ctrl-C, once: files are written."""
+    """Stop as after Ctrl-C, so that files are written; ignore further signals."""
     for one in _ENDS:
         signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -208,9 +209,9 @@ _SMALL = f"a small generated language (talks such as {EMBEDDED}/devset/wav/talk-
 
 @dataclass
 class LiveTranslation:
-    """One stream and the outputs of its languages, by code; ``status``: exit status so far.
+    """A stream, the outputs of its languages by code, and the exit status so far.
 
-    The ``clock`` gives the times of emission; ``None`` uses the amount of audio so far.
+    The ``clock`` gives the times of emission; without one, they are the amount of audio so far.
     """
 
     stream: Stream
@@ -222,7 +223,7 @@ class LiveTranslation:
     _told: set[str] = field(default_factory=set)
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
-        """Translate all chunks to the end; report errors."""
+        """Translate all chunks, and report errors."""
         self._begin = self.clock() if self.clock else 0.0
         failed = 0
         try:
@@ -250,7 +251,7 @@ class LiveTranslation:
                 print(line, file=sys.stderr)
 
     def _call(self, call: Callable[[], StreamStep]) -> bool:
-        """Do one step; return whether every language succeeded."""
+        """Run one step; return whether every language succeeded."""
         try:
             step = call()
         except EngineError as error:
@@ -278,7 +279,7 @@ class LiveTranslation:
             return None
 
     def _fail(self, message: str) -> None:
-        """Report each error once."""
+        """Report an error, but each only once."""
         self.status = EngineError.exit_status
         if message not in self._told:
             self._told.add(message)

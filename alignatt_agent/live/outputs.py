@@ -1,4 +1,4 @@
-"""Outputs of a translation: text as it is emitted, JSON lines, subtitles."""
+"""Outputs of a translation: running text, JSON lines, subtitles."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
-"""Interval of writing, and the most output that a killed process loses."""
+"""Interval at which subtitles are written; a killed process loses no more than that."""
 OPEN = 64
-"""Number of last cues that later units may still change."""
+"""Number of the last cues, which later units may still change."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 
 
@@ -59,7 +59,7 @@ class _Written:
 
 
 class Text(_Written):
-    """Running text, one sentence per line; lines with a label are written when complete."""
+    """Running text, one sentence per line; a line with a label is written when it is complete."""
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)
@@ -88,7 +88,7 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        line, self._line = self._line, ""  # a failed write keeps the stream's buffer
+        line, self._line = self._line, ""  # after a failed write the stream keeps its buffer
         print(line, end="", file=self._stream, flush=True)
 
 
@@ -116,7 +116,7 @@ class JsonLines(_Written):
 
 
 class Subtitles:
-    """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` are final."""
+    """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` ones are final."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
         self._path = path
@@ -126,8 +126,8 @@ class Subtitles:
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
         self._final: list[Cue] = []
-        self._text = ""  # of these
-        self._units: list[Said] = []  # of the others
+        self._text = ""  # of the final cues
+        self._units: list[Said] = []  # of the other cues
         self._said = self._guessed = 0
         self._written = time.monotonic()
 
@@ -145,7 +145,7 @@ class Subtitles:
         cues, form = self._update(), self._form
         pace = form.speed if form.spaced else form.speed / 2
         fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
-        fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines stay longer
+        fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines are shown longer
         more = f"; times of {self._guessed} of {self._said} units are interpolated"
         more = (more if self._guessed else "") + (f"; {self._note}" if self._note else "")
         return f"{self._path}: {len(cues)} cues{fast}{more}"

@@ -1,4 +1,4 @@
-"""The WebSocket of an untrusted client."""
+"""The WebSocket connection to an untrusted client."""
 
 import asyncio
 import contextlib
@@ -17,29 +17,29 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
-"""A client that reads nothing for this long counts as disconnected."""
+"""A client that reads nothing for this time counts as disconnected."""
 
 REASON = 120
-"""Longest reason of a closed WebSocket, in bytes of UTF-8 (RFC 6455 allows 123)."""
+"""Maximum length of the reason of a close, in bytes of UTF-8 (RFC 6455 allows 123)."""
 
 
 class Connection:
-    """A client's WebSocket, which was accepted."""
+    """An accepted WebSocket of a client."""
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
         self._socket, self._service = socket, service
         self.path, self.query = socket.url.path, socket.query_params
         self.sent = 0  # messages so far
-        self.token, self.speaking = "", False  # presented; is it a speaker's?
+        self.token, self.speaking = "", False  # the client's token; whether it is a speaker
         self._gone = False
-        self.since = math.inf  # begin of the current wait for a message, if any, and its limit
+        self.since = math.inf  # begin of the current wait for a message
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
         """Return the next message: audio, or a JSON object, of at most ``largest`` bytes.
 
         Raises:
-            RefusedError: the message is too long or not a JSON object, or none comes.
+            RefusedError: the message is too long or not a JSON object, or none arrives in time.
             WebSocketDisconnect: the client disconnected.
         """
         begin = self.since = time.monotonic()
@@ -65,7 +65,7 @@ class Connection:
         return data if isinstance(data, bytes) else _json(data)
 
     async def send(self, message: Message | dict[str, Any]) -> None:
-        """Send a message, ours or of another protocol, unless the client is disconnected."""
+        """Send a message of any protocol, unless the client is disconnected."""
         if self._gone:
             return
         self.sent += 1
@@ -88,9 +88,9 @@ class Connection:
         self._gone = True
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
-        """Run a speaker's stream until it fails or the speaker stops, which ends ``listening``.
+        """Run a speaker's stream until it fails or ``listening`` ends because the speaker stops.
 
-        The audio so far is translated in any case, for the viewers and a speaker who is connected.
+        The audio received so far is translated in either case.
 
         Raises:
             RefusedError: the message is invalid, the engines failed, or the server stops.

@@ -1,4 +1,4 @@
-"""The engines that all speakers share: start, supervision, restart."""
+"""The engines that all speakers share: their start, supervision and restart."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class EnginePool(ABC):
 
     Attributes:
         resolved: the configuration.
-        state: of the engines.
+        state: the state of the engines.
         error: the last error, if any.
-        restarts: number of restarts after an engine died.
+        restarts: the number of restarts after an engine died.
     """
 
     def __init__(self, resolved: Resolved) -> None:
@@ -61,11 +61,11 @@ class EnginePool(ABC):
         """Restart dead engines in the background."""
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; returns whether their streams continue."""
+        """Wait until dead engines work again; return whether their streams can continue."""
         return False
 
     def describe(self) -> dict[str, Any]:
-        """Return more about the engines for ``/health``."""
+        """Return details of the engines for ``/health``."""
         return {"restarts": self.restarts}
 
     def stop(self) -> None:  # noqa: B027
@@ -129,7 +129,7 @@ class SharedEngines(EnginePool):
             self._restarting = asyncio.create_task(self._restart())
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; returns whether they do."""
+        """Wait until dead engines work again; return whether they do."""
         self.restart_dead()
         if self._restarting is not None:
             await asyncio.wait({self._restarting})

@@ -1,7 +1,8 @@
 """Captions of a room as POSTs to YouTube or Zoom (``alignatt serve --publish``).
 
-Both take plain text in UTF-8 and a counter ``seq``, which a repeated POST keeps. YouTube has a line
-with the time in UTC at which the words were spoken before the text; any other address gets text.
+Both services accept plain text in UTF-8 and a counter ``seq``, which stays the same if a POST is
+repeated. For YouTube, the line before the text contains the time in UTC at which the words were
+spoken; any other address receives only text.
 """
 
 import asyncio
@@ -24,11 +25,11 @@ LOGGER = logging.getLogger(__name__)
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 EPOCH = 1_767_225_600
-"""Start of 2026 in Unix time; caption numbers start at the seconds since then."""
+"""Start of 2026 in Unix time; ``seq`` starts at the number of seconds since then."""
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
-    """Return room, code of the language, one of the ``known``, and address of ROOM:LANGUAGE=URL."""
+    """Return room, language code and URL of ROOM:LANGUAGE=URL; the code must be a ``known`` one."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
@@ -59,7 +60,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
                     break
-                except (OSError, ValueError) as error:  # secrets follow the host
+                except (OSError, ValueError) as error:  # the log gets no secrets of the URL
                     cause = getattr(error, "code", type(error).__name__)
                     LOGGER.warning("%s did not accept a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)

@@ -1,6 +1,6 @@
-"""A stream on another machine: its calls are sent to a replica, and the results come back.
+"""A stream on another machine: its calls are sent to a replica, which returns the results.
 
-The replica fetches the calls and answers each, in order, so one request to it lasts as long as a
+The replica fetches the calls and answers them in order, so one request to it lasts as long as a
 talk.
 """
 
@@ -20,10 +20,10 @@ Call = Callable[[Stream], Any]
 """A call that a replica makes on its stream; Ray can send any function."""
 
 RELEASE_S = 0.2
-"""Delay between the message that a talk was lost and the failure of its steps."""
+"""Delay between the message that a talk was lost and the failure of its calls."""
 
 ANSWER_S = 120.0
-"""Longest wait for the result of a call; Ray notices a dead replica within seconds."""
+"""Maximum wait for the result of a call; Ray detects a dead replica within seconds."""
 
 
 class RemoteStream:
@@ -57,7 +57,7 @@ class RemoteStream:
             raise EngineError(f"the replica has not answered for {ANSWER_S:g} s") from None
 
     async def listen(self, replies: AsyncIterator[Any]) -> None:
-        """Receive the name of the replica, then the results of the calls, until they end."""
+        """Receive the name of the replica, then the results of the calls, until the talk ends."""
         error = EngineError("the replica of this talk has stopped")
         try:
             async for reply in replies:

@@ -31,7 +31,7 @@ APP, PAGES, ENGINES = "alignatt", "pages", "engines"
 """Names of the application and its deployments."""
 
 PLACE_S = 300.0
-"""Longest time that a speaker waits for a starting replica."""
+"""Maximum time that a speaker waits for a replica to start."""
 
 WATCH_S = 2.0
 """Interval between checks of the replicas' state."""
@@ -39,18 +39,18 @@ WATCH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The number of replicas, and the share of each, as Ray's options name it."""
+    """The number of replicas, and the resources of each as options of Ray."""
 
     least: int
     most: int
     speakers: int  # talks of one replica at a time
     share: Mapping[str, float]
-    grow_s: float = 1.0  # of waiting talks before another replica starts
-    shrink_s: float = 300.0  # of surplus before a replica shuts down
+    grow_s: float = 1.0  # another replica starts after talks have waited for this time
+    shrink_s: float = 300.0  # a replica shuts down after it has been surplus for this time
 
 
 class Replica:
-    """The engines of one device, for several talks at a time; ``here``: versions of the head."""
+    """The engines of one device, for several talks; ``here``: package versions of the head node."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Replica:
     async def talk(
         self, key: int, source: str, targets: Sequence[str], context: str
     ) -> AsyncIterator[Any]:
-        """Yield the name of this replica, then the results of the calls of a talk, or errors."""
+        """Yield the name of this replica, then the result or the error of each call of a talk."""
         loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
         async with self._engines.open_stream(spoken, wanted, context, lambda _: None) as stream:
@@ -101,11 +101,11 @@ class Replica:
 
 
 class RemoteEngines(EnginePool):
-    """The engines of all replicas, behind the handle of their deployment; ``talks`` by key."""
+    """The engines of all replicas, behind the handle of their deployment."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
         super().__init__(Runtime().resolve(AgentConfig.parse(dict(config), APP)))
-        self.talks: dict[int, RemoteStream] = {}
+        self.talks: dict[int, RemoteStream] = {}  # by key
         self._handle = handle.options(stream=True)
         self._scale = scale
         self._opened = self._running = 0
@@ -115,7 +115,7 @@ class RemoteEngines(EnginePool):
     async def open_stream(
         self, source: Language, targets: Sequence[Language], context: str, failed: Failed
     ) -> AsyncIterator[RemoteStream]:
-        """Open a stream on a replica with a free place, or on one that starts in time."""
+        """Open a stream on a replica that has a free place or starts in time."""
         codes = [target.code for target in targets]
         talk = RemoteStream(codes, lambda error: self._lost(talk, error, failed))
         self._opened += 1
@@ -142,7 +142,7 @@ class RemoteEngines(EnginePool):
     async def watch(self) -> None:
         """Check the state of the replicas until cancelled."""
         while True:
-            with contextlib.suppress(Exception):  # the controller restarts
+            with contextlib.suppress(Exception):  # e.g. while the controller restarts
                 found = await asyncio.to_thread(serve.status)
                 deployment = found.applications[APP].deployments[ENGINES]
                 running = deployment.replica_states.get("RUNNING", 0)

@@ -1,8 +1,8 @@
 """WhisperLiveKit's translation protocol, version 1 (``alignatt-mt-server``).
 
-A client that recognises speech itself sends ``init``, then ``update`` with the words of the open
-utterance (``words`` may be relied on, those of ``tail`` may not); it gets ``translation`` with the
-committed text, which never changes.
+A client that recognizes speech itself sends ``init``, then ``update`` with the words of the open
+utterance: ``words`` are final, and those of ``tail`` may still change. The client receives
+``translation`` with the committed text, which never changes.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ PATHS = ("/mt",)
 PROTOCOL = 1
 
 MAX_WORDS = 2_000
-"""Most words of one utterance."""
+"""Maximum number of words of an utterance."""
 
 EarlierSentences = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
-"""Sentences and their translations; a reconnecting client sends its last ones and the open one."""
+"""Earlier sentences and their translations, from a client that reconnects."""
 
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
 """Words with their start and end in milliseconds."""
@@ -76,7 +76,7 @@ class InitOk(Message):
 
 
 class Translation(Message):
-    """The answer to ``update``: the text of the utterance, which only grows."""
+    """The answer to ``update``: the text of the utterance, to which later answers append."""
 
     type: Literal["translation"] = "translation"
     seq: int
@@ -90,7 +90,7 @@ class Translation(Message):
 
 
 class Failure(Message):
-    """An update that failed, or the end of a session."""
+    """The error of an update, or the reason why a session ends."""
 
     type: Literal["error"] = "error"
     code: str
@@ -155,7 +155,7 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 
 @dataclass
 class _Utterance:
-    """The translation of the open utterance so far."""
+    """The open utterance, and its translation so far."""
 
     target: TargetStream | RemoteTarget
     text: str

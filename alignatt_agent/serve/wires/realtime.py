@@ -2,10 +2,10 @@
 
 ``/v1/realtime/translations``: transcript deltas are append-only, like all our output. Audio is
 16-bit little-endian mono in base64, at 24 kHz or at the ``rate`` of the session.
-``session.input_transcript.delta`` comes for every complete sentence, if asked for.
+If the session requests it, every complete sentence causes a ``session.input_transcript.delta``.
 
 ``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are words that the live
-tail has committed. A client's commit ends the audio so far; more may follow.
+tail has committed. A client's commit ends a turn; more audio may follow.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ RATE, FORMAT = 24_000, "audio/pcm"
 """Sampling rate of the protocol in Hz, and the name of the audio format."""
 
 LONGEST_S = 86_400
-"""Expiry that a session announces."""
+"""Time until the expiry that a session announces."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
