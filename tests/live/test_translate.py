@@ -52,13 +52,6 @@ def test_subtitles_of_every_language_replace_those_of_before_if_asked(run, tmp_p
     assert shown.split() == GERMAN
 
 
-def test_text_and_lines_into_files(run, tmp_path):
-    assert run("--format", "txt", "--output", "a")[:2] == (0, "")
-    assert (tmp_path / "a.de.txt").read_text().split() == GERMAN
-    assert run("--format", "jsonl", "--output", "a")[0] == 0
-    assert len((tmp_path / "a.de.jsonl").read_text().splitlines()) == WORDS
-
-
 def test_every_word_has_the_time_at_which_it_was_spoken(run):
     status, out, _ = run("--format", "jsonl", to=("de", "en"))
     assert status == 0

@@ -296,7 +296,7 @@ def test_the_overlay_is_at_the_bottom_clears_and_runs_in_old_browsers(opened):
 def test_a_page_without_https_says_how_to_get_sound(tabs, page_server):
     plain = "Object.defineProperty(window, 'isSecureContext', { value: false })"
     page = tabs.open(page_server.address, script=plain)
-    page.get_by_text("Browsers give sound only to pages by https").wait_for()
+    page.get_by_text("Browsers allow the microphone only on HTTPS pages").wait_for()
 
 
 def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):

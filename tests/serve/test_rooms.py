@@ -35,12 +35,13 @@ async def collected(room, since=""):
     return [(key, json.loads(text)["units"][0][0]) async for key, text in room.follow(since)]
 
 
-@pytest.mark.parametrize("since", ["nonsense", "deadbeef.2", ".", "deadbeef.x", "1.99999999999"])
+@pytest.mark.parametrize("since", ["nonsense", "deadbeef.2", ".", "TALK.x", "TALK." + "9" * 5000])
 @asynchronous
-async def test_a_position_in_another_talk_begins_at_the_beginning(since):
+async def test_a_position_that_is_not_known_begins_at_the_beginning(since):
     room = Room("talk")
     await room.publish(said("a"))
     room.close()
+    since = since.replace("TALK", room._talk)
     assert [text for _, text in await collected(room, since)] == ["a"]
 
 
@@ -82,8 +83,6 @@ async def test_rooms_have_one_speaker_who_can_come_back():
         assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
     await room.publish(said("a"))
     found.free(room)
-    with pytest.raises(RefusedError, match="an unfinished talk: .* wait 10 minutes"):
-        found.take("talk", None)
     assert found.take(None, session) is room
     for guess in ("guess", ""):
         with pytest.raises(RefusedError, match="this talk is over"):
@@ -123,7 +122,7 @@ async def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
     kept.enter("talk").viewers += 1
     kept.free(room)
     for clock.now in (0.0, 9.9):
-        with pytest.raises(RefusedError, match="room 'talk' has an unfinished talk"):
+        with pytest.raises(RefusedError, match="'talk' has an unfinished talk: .* wait 0 minutes"):
             kept.take("talk", None)
     clock.now = 10.0
     assert kept.take("talk", None) is room
