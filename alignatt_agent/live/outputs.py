@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from alignatt_agent.config.languages import Language
@@ -120,9 +121,11 @@ class Subtitles:
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
         self._path = path
-        self._write = subtitles.vtt if path.suffix == ".vtt" else subtitles.srt
         # Times of emission are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
+        self._write: Callable[[Iterable[Cue], int], str] = subtitles.srt
+        if path.suffix == ".vtt":
+            self._write = partial(subtitles.vtt, note=self._note)
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
         self._final: list[Cue] = []
@@ -154,9 +157,7 @@ class Subtitles:
         """Write and return all cues."""
         cues = self._cut(self._units, self._form, self._final[-1] if self._final else None)
         final, number = cues[:-OPEN], len(self._final) + 1
-        text, head = self._text + self._write(cues, number), "WEBVTT\n"
-        if self._note and text.startswith(head) and number == 1:
-            text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
+        text = self._text + self._write(cues, number)
         if final:
             rest = self._write(cues[-OPEN:], number + len(final))
             self._text = text.removesuffix(rest)

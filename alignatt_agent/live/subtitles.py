@@ -130,10 +130,11 @@ def srt(cues: Iterable[Cue], first: int = 1) -> str:
     return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, first))
 
 
-def vtt(cues: Iterable[Cue], first: int = 1) -> str:
-    """Return cues as WebVTT, with the header if ``first`` is 1."""
+def vtt(cues: Iterable[Cue], first: int = 1, note: str = "") -> str:
+    """Return cues as WebVTT, with the header and a note if ``first`` is 1."""
+    head = ["WEBVTT\n", *([f"NOTE {note}\n"] if note else [])]
     blocks = (_block(cue, ".", partial(escape, quote=False)) for cue in cues)
-    return "\n".join([*(["WEBVTT\n"] if first == 1 else []), *blocks])
+    return "\n".join([*(head if first == 1 else []), *blocks])
 
 
 def _block(cue: Cue, mark: str, escaped: Callable[[str], str] = str) -> str:
