@@ -52,6 +52,13 @@ class RefusedError(AlignAttError):
         self.status = status or _STATUS[close]
 
 
+def gone(error: Exception) -> RefusedError:
+    """Return the error of a talk whose engines failed."""
+    return RefusedError(
+        "engine", f"{error}; the engines are being started again, try again in a minute", LATER
+    )
+
+
 def public(text: str) -> str:
     """Remove the folders of this machine from a message, and truncate it."""
     return re.sub(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])", "", text)[:1500]

@@ -28,11 +28,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.policy import REASONS
-from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
+from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError, gone
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.service import STOP_S, Service
-from alignatt_agent.serve.speaker import gone
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import WIRES
 from alignatt_agent.types import EngineError

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Literal
@@ -25,10 +25,6 @@ LOGGER = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 60.0
 """Longest pause between two attempts to restart the engines."""
-
-
-Failed = Callable[[EngineError], None]
-"""Called when a single stream cannot continue."""
 
 
 class EnginePool(ABC):
@@ -53,7 +49,7 @@ class EnginePool(ABC):
 
     @abstractmethod
     def open_stream(
-        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
+        self, source: Language, targets: Sequence[Language], context: str
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
         """Open a stream on the engines, or raise ``RefusedError`` if none are available."""
 
@@ -106,9 +102,9 @@ class SharedEngines(EnginePool):
 
     @contextlib.asynccontextmanager
     async def open_stream(
-        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
+        self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[Stream]:
-        """Open a stream on the engines of this process; ``failed`` is not used."""
+        """Open a stream on the engines of this process."""
         engines = self.engines()
         roles = ("asr", "translation", *(("aligner",) if engines.aligner else ()))
         latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}

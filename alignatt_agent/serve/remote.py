@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, Word
+from alignatt_agent.serve.access import gone
+from alignatt_agent.types import AlignAttError, Emission, EngineError, FloatArray, GatedDraft, Word
 
 T = TypeVar("T")
 
 Call = Callable[[Stream], Any]
 """A call that a replica makes on its stream; Ray can send any function."""
-
-RELEASE_S = 0.2
-"""Delay between the message that a talk was lost and the failure of its calls."""
 
 ANSWER_S = 120.0
 """Maximum wait for the result of a call; Ray detects a dead replica within seconds."""
@@ -29,15 +27,16 @@ ANSWER_S = 120.0
 class RemoteStream:
     """A stream on a replica; offers the ``Stream`` methods that the server calls."""
 
-    def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
+    def __init__(self, targets: Sequence[str], lost: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None  # name of the replica, once known; then ``placed`` is set
         self.placed = asyncio.Event()
         self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None``: the talk is over
-        self._failed = failed
+        self._lost = lost  # is called if the talk ends before it is closed, like the next one
+        self.failed: Callable[[Exception], None] = lambda _: None
+        self._error: AlignAttError | None = None  # of further calls
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Future[Any]] = deque()
-        self._over = False
 
     def step(self, chunk: FloatArray) -> StreamStep:
         """Recognize and translate a chunk, ``[samples]``; not from the thread of the event loop."""
@@ -69,21 +68,21 @@ class RemoteStream:
         except Exception as cause:
             error = _lost(cause)
         finally:
-            unexpected, self._over = not self._over, True
-            if unexpected:
-                self._failed(error)
-                await asyncio.sleep(RELEASE_S)
+            if self._error is None:
+                self._error = gone(error)
+                self._lost(error)
+                self.failed(self._error)
             while self._waiting:
-                _settle(self._waiting.popleft(), error)
+                _settle(self._waiting.popleft(), self._error)
 
     def close(self) -> None:
         """Release the replica."""
-        self._over = True
+        self._error = self._error or EngineError("the talk is over")
         self.calls.put_nowait(None)
 
     def _send(self, call: Call, result: Future[Any]) -> None:
-        if self._over:
-            _settle(result, EngineError("the talk is over"))
+        if self._error is not None:
+            _settle(result, self._error)
         else:
             self._waiting.append(result)
             self.calls.put_nowait(call)

@@ -21,7 +21,7 @@ from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.serve.engines import EnginePool, Failed, SharedEngines
+from alignatt_agent.serve.engines import EnginePool, SharedEngines
 from alignatt_agent.serve.remote import Call, RemoteStream
 from alignatt_agent.types import EngineError
 
@@ -76,7 +76,7 @@ class Replica:
         """Yield the name of this replica, then the result or the error of each call of a talk."""
         loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
-        async with self._engines.open_stream(spoken, wanted, context, lambda _: None) as stream:
+        async with self._engines.open_stream(spoken, wanted, context) as stream:
             yield self._name
             while True:
                 call: Call | None = await self._pages.next_call.remote(key)
@@ -113,11 +113,11 @@ class RemoteEngines(EnginePool):
 
     @contextlib.asynccontextmanager
     async def open_stream(
-        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
+        self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[RemoteStream]:
         """Open a stream on a replica that has a free place or starts in time."""
         codes = [target.code for target in targets]
-        talk = RemoteStream(codes, lambda error: self._lost(talk, error, failed))
+        talk = RemoteStream(codes, lambda error: self._lost(talk, error))
         self._opened += 1
         key = self._opened
         self.talks[key] = talk
@@ -163,9 +163,8 @@ class RemoteEngines(EnginePool):
             },
         }
 
-    def _lost(self, talk: RemoteStream, error: EngineError, failed: Failed) -> None:
+    def _lost(self, talk: RemoteStream, error: EngineError) -> None:
         if talk.replica is not None and talk.replica not in self._lost_replicas:
             self._lost_replicas.add(talk.replica)
             self.restarts += 1
         LOGGER.error("a talk was lost: %s", error)
-        failed(error)

@@ -32,7 +32,7 @@ from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Room, Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
-from alignatt_agent.types import AlignAttError, EngineError
+from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
@@ -113,14 +113,8 @@ class Service:
             source, targets = self.languages(request.source, request.targets)
             resampler = Resampler(sampling_rate(request.sample_rate))
             context = await self.context(request.context, request.room or "")
-            stream: SpeakerStream | None = None
-
-            def failed(error: EngineError) -> None:
-                if stream is not None:  # before that, calls of the talk fail
-                    stream.fail(error)
-
             talk = await opened.enter_async_context(
-                self.engines.open_stream(source, targets, context, failed)
+                self.engines.open_stream(source, targets, context)
             )
             room = self.rooms.take(request.room, request.session, request.new)
             opened.callback(self.rooms.free, room)
@@ -144,6 +138,8 @@ class Service:
                 deliver=everybody,
                 threads=self._threads,
             )
+            if isinstance(talk, RemoteStream):
+                talk.failed = stream.fail
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = Ready(
                 room=room.name,

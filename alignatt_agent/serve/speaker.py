@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.serve.access import BROKEN, LATER, RefusedError, public
+from alignatt_agent.serve.access import BROKEN, RefusedError, gone, public
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
 from alignatt_agent.serve.remote import RemoteStream
@@ -88,9 +88,9 @@ class SpeakerStream:
             self._arrived.set()
 
     def fail(self, error: Exception) -> None:
-        """End the stream immediately, e.g. because its engines failed."""
+        """End the stream immediately; the waiting audio is not translated."""
         if not self._failed.done():
-            self._failed.set_exception(gone(error) if isinstance(error, EngineError) else error)
+            self._failed.set_exception(error)
 
     async def run(self) -> None:
         """Translate until the stream ends; raise ``RefusedError`` if the engines fail."""
@@ -151,6 +151,8 @@ class SpeakerStream:
             failures += step.failures.items()
         except EngineError as error:
             failures.append((None, error))
+        except RefusedError:  # its replica was lost
+            raise
         except Exception as error:
             LOGGER.exception("a step failed")
             message = f"the step failed ({type(error).__name__}: {error})"
@@ -198,10 +200,3 @@ class SpeakerStream:
             stages={stage: round(1000 * took) for stage, took in slowest.items()},
             rtf=round(self._busy_s / heard_s, 2) if heard_s else 0.0,
         )
-
-
-def gone(error: Exception) -> RefusedError:
-    """Return the error of a talk whose engines failed."""
-    return RefusedError(
-        "engine", f"{error}; the engines are being started again, try again in a minute", LATER
-    )

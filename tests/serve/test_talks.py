@@ -233,13 +233,13 @@ def test_a_replica_that_dies_while_a_talk_is_resumed_frees_the_speaker(client, s
     opened = service.engines.open_stream
 
     @contextlib.asynccontextmanager
-    async def on_a_replica(source, targets, context, failed):
+    async def on_a_replica(source, targets, context):
         async def replies():
             yield "replica"
             await stream.calls.get()
             raise RuntimeError("killed")
 
-        stream = RemoteStream(["de"], failed)
+        stream = RemoteStream(["de"], lambda error: None)
         listening = asyncio.create_task(stream.listen(replies()))
         yield stream
         await listening

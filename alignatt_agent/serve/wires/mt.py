@@ -122,7 +122,7 @@ async def serve(connection: Connection, service: Service) -> None:
         accepted = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
         # Only the translation side is used: the client recognizes speech itself.
         stream = await opened.enter_async_context(
-            service.engines.open_stream(source, [target], context, lambda error: None)
+            service.engines.open_stream(source, [target], context)
         )
         preset = init.preset or service.engines.resolved.config.policy_for(target.code).name
         direction = f"{source.code}-{target.code}"
