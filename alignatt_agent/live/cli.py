@@ -44,7 +44,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.runtime import Runtime
@@ -59,8 +58,6 @@ from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_pa
 from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
-
-T = TypeVar("T")
 
 REAL, LAPTOP = "default-low", "laptop-low"
 """Configurations of real models: the default, on a GPU, and one that needs none."""
@@ -268,7 +265,7 @@ class LiveTranslation:
             self._write(code, partial(self.outputs[code].say, units))
         return not step.failures
 
-    def _write(self, code: str, call: Callable[[], T]) -> T | None:
+    def _write(self, code: str, call: Callable[[], str | None]) -> str | None:
         """Write to one output; if that fails, the others continue."""
         try:
             return call()

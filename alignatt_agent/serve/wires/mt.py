@@ -22,8 +22,6 @@ from alignatt_agent.types import EngineError, Word
 
 PATHS = ("/mt",)
 
-PROTOCOL = 1
-
 MAX_WORDS = 2_000
 """Maximum number of words of an utterance."""
 
@@ -69,7 +67,7 @@ class InitOk(Message):
     """The answer to ``init``."""
 
     type: Literal["init_ok"] = "init_ok"
-    protocol_version: int = PROTOCOL
+    protocol_version: int = 1
     direction: str
     preset: str
     model: str

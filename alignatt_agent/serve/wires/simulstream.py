@@ -14,6 +14,8 @@ from alignatt_agent.serve.service import Service, sampling_rate
 from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE
 
+DONE = {"end_of_processing": True}
+
 
 async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
     """Serve successive streams until the client disconnects."""
@@ -24,7 +26,7 @@ async def serve(connection: Connection, service: Service, first: bytes | dict[st
             await _stream(connection, service, settings, message)
             settings = {}
         elif "end_of_stream" in message:
-            await _done(connection)
+            await connection.send(DONE)
         else:
             known = ("sample_rate", "source_lang", "target_lang")
             settings |= {key: message[key] for key in known if key in message}
@@ -49,7 +51,7 @@ async def _stream(
 
     async with service.speech(request, deliver) as speech:
         await connection.run_stream(speech.stream, _listen(connection, speech.stream, first))
-    await _done(connection)
+    await connection.send(DONE)
 
 
 async def _listen(connection: Connection, stream: SpeakerStream, first: bytes) -> None:
@@ -58,7 +60,3 @@ async def _listen(connection: Connection, stream: SpeakerStream, first: bytes) -
         if isinstance(message, bytes):
             await stream.feed(message)
         message = await connection.receive()
-
-
-async def _done(connection: Connection) -> None:
-    await connection.send({"end_of_processing": True})
