@@ -77,7 +77,7 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, float
         message, old, now = LINE.validate_json(event), old - 1, time.monotonic()
         if isinstance(message, Ready) or not zero:
             zero = time.time() - now  # the clock may be changed during a talk
-        elif isinstance(message, Said) and message.target == target and old < 0:
+        if isinstance(message, Said) and message.target == target and old < 0:
             for text, start, _, begins in message.units:
                 if line and begins:
                     yield spoken, now, line
