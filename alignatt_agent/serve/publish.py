@@ -48,7 +48,10 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     # Both services require numbers that increase, also after a restart of this server.
     seq, spoken = int(time.time()) - EPOCH, 0.0
     with viewer(name) as room:
-        async for spoken_s, said_s, text in _captions(room, target):
+        captions: asyncio.Queue[tuple[float, float, str] | None] = asyncio.Queue()
+        reading = asyncio.create_task(_read(room, target, captions))
+        while found := await captions.get():
+            spoken_s, said_s, text = found
             spoken = max(spoken_s, spoken + 0.001)
             if "youtube" in url:
                 stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
@@ -67,6 +70,16 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     pause = min(2 * pause, LONGEST_S)
             else:
                 LOGGER.warning("%s: a caption is a minute late and is not sent", request.host)
+        await reading
+
+
+async def _read(
+    room: Room, target: str, captions: asyncio.Queue[tuple[float, float, str] | None]
+) -> None:
+    """Read the captions of a room when they are emitted, even if a POST takes long."""
+    async for found in _captions(room, target):
+        captions.put_nowait(found)
+    captions.put_nowait(None)
 
 
 async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, float, str]]:
