@@ -1,36 +1,37 @@
-"""Translate a recording, a stream or the microphone into one or more languages at once.
+"""Translate a recording, a stream or the microphone into one or more languages.
 
 Examples:
-  text on the terminal, as it is emitted:
+  print the text when it is emitted:
     alignatt translate talk.mp3 --target de
 
-  subtitles in three languages, talk.de.srt, talk.it.srt and talk.zh.srt, and in the spoken one:
+  write subtitles in three languages (talk.de.srt, talk.it.srt, talk.zh.srt) and in the spoken one:
     alignatt translate talk.mp4 --target de it zh en --format srt
 
-  without real models, on a talk that the embedded models know:
-    alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --format srt
+  translate a talk of the embedded models, without real models:
+    alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --config micro-low
 
-  the microphone, as roll-up captions; Enter stops:
+  write roll-up captions of the microphone; Enter stops:
     alignatt translate mic --target it --format vtt --times said --output captions
 
-  the audio of any program, as raw samples; and a stream from the network:
+  translate raw samples from any program, or a stream from the network:
     ffmpeg -i talk.mov -f s16le -ac 1 -ar 16000 - | alignatt translate - --raw 16000 --target de
     alignatt translate https://example.org/live.m3u8 --target de --format jsonl
 
-  names and terms of the talk, and other models:
+  pass names and terms of the talk, and choose other models:
     alignatt translate talk.wav --target de --context terms.txt --config iwslt26-high
 
 formats
-  txt     a sentence on each line, written as it is emitted
+  txt     one sentence per line, written when it is emitted
   srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
-  jsonl   a line per unit, as it is emitted: target, text, start and end of the words that it
-          translates, emission_time (seconds of audio so far; of real time with mic or --paced)
+  jsonl   one line per unit, written when it is emitted: target, text, start and end of the words
+          that it translates, emission_time (seconds of audio so far; of real time with mic)
 
-txt and jsonl go to the terminal, or with --output to STEM.LANG.txt; srt and vtt are always files,
-STEM is the name of the recording by default. Existing files are kept unless --overwrite is given.
+txt and jsonl are printed, or with --output written to STEM.LANG.FORMAT; srt and vtt are always
+files. The default STEM is the name of the recording. Existing files are kept unless --overwrite is
+given.
 
-exit status: 0 done; 1 failed while running, the output so far is written; 2 nothing was started;
-130 interrupted, the output so far is written
+exit status: 0 done; 1 failed while running; 2 nothing was started; 130 interrupted. After a failure
+or an interrupt, the output so far is written.
 """
 
 import argparse
@@ -43,45 +44,36 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.config.agent_config import (
-    AgentConfig,
-    ConfigError,
-    load_config,
-    parse_overrides,
-)
+from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.command_line import CONFIG_HELP, page, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.resources import find_path
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
 
-T = TypeVar("T")
-
-REAL, LAPTOP, WORLD = "default-low", "laptop-low", "micro-low"
-"""Default configurations: real models on a GPU, real models without one, embedded models."""
+REAL, LAPTOP = "default-low", "laptop-low"
+"""Configurations of real models: the default, on a GPU, and one that needs none."""
 
 ATTEMPTS = 3
-"""Successive failures after which the stream ends."""
+"""Number of successive failures after which the stream ends."""
 
 LONG_S = 30.0
-"""Audio without a word after which a warning is printed."""
+"""Amount of audio without a word that causes a warning."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
-    text = "recording, address that FFmpeg can open, mic, or - for standard input"
+    text = "recording, address that FFmpeg can open, mic, or - for the standard input"
     add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
     captions = "target languages; the spoken language yields captions of the speech itself"
     shared_options(
@@ -94,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--format", choices=FORMATS, default="txt", help="see below; default %(default)s")
     text = (
-        "clock of subtitles: when the words were spoken, or when the translation was emitted; "
+        "times of subtitles: when the words were spoken, or when the translation was emitted; "
         "default %(default)s"
     )
     add("--times", choices=("spoken", "said"), default="spoken", help=text)
@@ -102,7 +94,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--context", metavar="FILE|TERMS", help=text)
     text = "read raw 16-bit mono samples at this rate, in Hz"
     add("--raw", type=int, metavar="RATE", help=text)
-    add("--paced", action="store_true", help="deliver a recording in real time")
     add("--overwrite", action="store_true", help="replace files that exist")
     return parser
 
@@ -115,10 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         given.input = given.target.pop()
     if given.input is None:
         parser.error("expected FILE, URL, mic or -")
-    names = [name for item in given.target for name in item.split(",") if name]
-    if not names:
-        raise ConfigError(f"--target: expected language codes such as de, got {given.target}")
-    targets = list({item.code: item for item in map(language, names)}.values())
+    targets = list({item.code: item for item in map(language, given.target)}.values())
     overrides = parse_overrides(given.overrides)
     if given.source is not None:
         overrides["source_language"] = language(given.source).code
@@ -127,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         overrides["speech.context"] = given.context if is_file else [given.context]
     heard = sources.Source(given.input, given.raw)
     runtime = Runtime()
-    resolved = choose(runtime, given.config, overrides, targets, given.input)
+    resolved = choose(runtime, given.config, overrides, targets)
     source = language(resolved.config.source_language)
     runtime.check(resolved)
     stem = given.output
@@ -140,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_writable(stem, paths, given.overwrite)
     print("loading models", file=sys.stderr, flush=True)
     for number in _ENDS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # e.g. under nohup
             signal.signal(number, _interrupt)
     try:
         engines = runtime.load(resolved)
@@ -153,13 +141,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             for target in targets
         }
         live = given.input == sources.MICROPHONE
-        clock = time.monotonic if live or given.paced else None
-        run = LiveTranslation(stream, outputs, clock)
+        run = LiveTranslation(stream, outputs, time.monotonic if live else None)
         size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
         with closing(run), heard:
             chunks = sources.chunks(heard, size, heard.waits if live else None)
             shown = stem is not None and not live
-            chunks = sources.paced(chunks) if given.paced else chunks
             run.follow(sources.with_progress(chunks, heard.seconds, shown))
     finally:
         runtime.close()
@@ -178,11 +164,11 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
 
 
 _ENDS = signal.SIGTERM, signal.SIGHUP
-"""Signals of docker stop and of a closed terminal."""
+"""Signals sent by `docker stop` and by a closed terminal."""
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """End as with Ctrl-C, once: files are written."""
+    """Stop as after Ctrl-C, so that files are written; ignore further signals."""
     for one in _ENDS:
         signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -193,54 +179,36 @@ def choose(
     name: str | None,
     overrides: Mapping[str, object],
     targets: Sequence[Language],
-    source: str,
 ) -> Resolved:
-    """Choose the named models, else real ones, else the embedded ones if they know the input.
+    """Choose the named configuration, or the default one.
 
     Raises:
         AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
     """
-
-    def resolved(config: AgentConfig) -> Resolved:
-        spoken = language(config.source_language)
-        return runtime.resolve(config, [item.code for item in targets if item != spoken])
-
-    if name is not None:
-        config = load_config(name, overrides)
-        if is_embedded(config.models) and not _of_the_world(source):
-            print(f"note: {name} knows only {_SMALL}; other input gives nonsense", file=sys.stderr)
-        return resolved(config)
+    config = load_config(name or REAL, overrides)
+    if is_embedded(config.models):
+        print(f"note: {name} translates only {_SMALL}", file=sys.stderr)
+    spoken = language(config.source_language)
     try:
-        return resolved(load_config(REAL, overrides))
+        return runtime.resolve(config, [item.code for item in targets if item != spoken])
     except CheckpointError as error:
-        if _of_the_world(source):
-            print(
-                f"note: real models are not installed; using those for this talk: --config {WORLD}",
-                file=sys.stderr,
-            )
-            return resolved(load_config(WORLD, overrides))
+        if name is not None:
+            raise
         raise CheckpointError(
             f"the models of {REAL}, the default of --config, are not on this machine: "
-            f"{error}\nWithout a card, run `alignatt fetch {LAPTOP}`, then add --config {LAPTOP}. "
-            f"The embedded models know only {_SMALL}, not {source}; to try them: alignatt demo"
+            f"{error}\nWithout a GPU, run `alignatt fetch {LAPTOP}`, then add --config {LAPTOP}. "
+            f"The embedded models translate only {_SMALL}; to try them, run `alignatt demo`"
         ) from None
 
 
-_SMALL = f"their own small language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
-
-
-def _of_the_world(source: str) -> bool:
-    try:
-        return find_path(EMBEDDED) in Path(source).resolve().parents
-    except FileNotFoundError:
-        return False
+_SMALL = f"a small generated language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
 
 
 @dataclass
 class LiveTranslation:
-    """One stream and the outputs of its languages, by code; ``status``: exit status so far.
+    """A stream, the outputs of its languages by code, and the exit status so far.
 
-    The ``clock`` gives the times of emission; ``None`` uses the amount of audio so far.
+    The ``clock`` gives the times of emission; without one, they are the amount of audio so far.
     """
 
     stream: Stream
@@ -252,7 +220,7 @@ class LiveTranslation:
     _told: set[str] = field(default_factory=set)
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
-        """Translate all chunks to the end; report errors."""
+        """Translate all chunks, and report errors."""
         self._begin = self.clock() if self.clock else 0.0
         failed = 0
         try:
@@ -280,7 +248,7 @@ class LiveTranslation:
                 print(line, file=sys.stderr)
 
     def _call(self, call: Callable[[], StreamStep]) -> bool:
-        """Do one step; return whether every language succeeded."""
+        """Run one step; return whether every language succeeded."""
         try:
             step = call()
         except EngineError as error:
@@ -297,7 +265,7 @@ class LiveTranslation:
             self._write(code, partial(self.outputs[code].say, units))
         return not step.failures
 
-    def _write(self, code: str, call: Callable[[], T]) -> T | None:
+    def _write(self, code: str, call: Callable[[], str | None]) -> str | None:
         """Write to one output; if that fails, the others continue."""
         try:
             return call()
@@ -308,7 +276,7 @@ class LiveTranslation:
             return None
 
     def _fail(self, message: str) -> None:
-        """Report each error once."""
+        """Report an error, but each only once."""
         self.status = EngineError.exit_status
         if message not in self._told:
             self._told.add(message)

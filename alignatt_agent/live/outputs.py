@@ -1,12 +1,13 @@
-"""Outputs of a translation: text as it is emitted, JSON lines, subtitles."""
+"""Outputs of a translation: running text, JSON lines, subtitles."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from alignatt_agent.config.languages import Language
@@ -16,14 +17,10 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
-"""Interval of writing, and the most output that a killed process loses."""
+"""Interval at which subtitles are written; a killed process loses no more than that."""
 OPEN = 64
-"""Number of last cues that later units may still change."""
+"""Number of the last cues, which later units may still change."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
-WRITERS: Mapping[str, Callable[[Iterable[Cue], int], str]] = {
-    "srt": subtitles.srt,
-    "vtt": subtitles.vtt,
-}
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:
@@ -34,18 +31,13 @@ def output_path(stem: Path, target: Language, form: str) -> Path:
 def build_output(
     form: str, target: Language, times: str, stem: Path | None, labelled: bool, aligned: bool = True
 ) -> Output:
-    """Return the output of one language; an existing file is replaced.
+    """Return the output of one language, to a new file or, without a ``stem``, to the terminal.
 
-    Args:
-        form: one of ``FORMATS``; subtitles need a stem.
-        target: its language.
-        times: clock of subtitles, ``"spoken"`` or ``"said"``.
-        stem: of the file to write; ``None`` for the terminal.
-        labelled: whether lines on the terminal begin with the language.
-        aligned: whether an aligner timed the words; if not, outputs mark times as approximate.
+    Lines on the terminal begin with the language if ``labelled``. Without an aligner, outputs mark
+    times as approximate.
     """
     path = output_path(stem, target, form) if stem is not None else None
-    if path is not None and form in WRITERS:
+    if path is not None and form in ("srt", "vtt"):
         return Subtitles(path, target, times, aligned)
     if form == "jsonl":
         return JsonLines(path, target, aligned)
@@ -68,7 +60,7 @@ class _Written:
 
 
 class Text(_Written):
-    """Running text, one sentence per line; lines with a label are written when complete."""
+    """Running text, one sentence per line; a line with a label is written when it is complete."""
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)
@@ -97,7 +89,7 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        line, self._line = self._line, ""  # a failed write keeps the stream's buffer
+        line, self._line = self._line, ""  # after a failed write the stream keeps its buffer
         print(line, end="", file=self._stream, flush=True)
 
 
@@ -125,17 +117,20 @@ class JsonLines(_Written):
 
 
 class Subtitles:
-    """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` are final."""
+    """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` ones are final."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
-        self._path, self._write = path, WRITERS[path.suffix[1:]]
+        self._path = path
         # Times of emission are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
+        self._write: Callable[[Iterable[Cue], int], str] = subtitles.srt
+        if path.suffix == ".vtt":
+            self._write = partial(subtitles.vtt, note=self._note)
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
         self._final: list[Cue] = []
-        self._text = ""  # of these
-        self._units: list[Said] = []  # of the others
+        self._text = ""  # of the final cues
+        self._units: list[Said] = []  # of the other cues
         self._said = self._guessed = 0
         self._written = time.monotonic()
 
@@ -153,7 +148,7 @@ class Subtitles:
         cues, form = self._update(), self._form
         pace = form.speed if form.spaced else form.speed / 2
         fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
-        fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines stay longer
+        fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines are shown longer
         more = f"; times of {self._guessed} of {self._said} units are interpolated"
         more = (more if self._guessed else "") + (f"; {self._note}" if self._note else "")
         return f"{self._path}: {len(cues)} cues{fast}{more}"
@@ -162,9 +157,7 @@ class Subtitles:
         """Write and return all cues."""
         cues = self._cut(self._units, self._form, self._final[-1] if self._final else None)
         final, number = cues[:-OPEN], len(self._final) + 1
-        text, head = self._text + self._write(cues, number), "WEBVTT\n"
-        if self._note and text.startswith(head) and number == 1:
-            text = f"{head}\nNOTE {self._note}\n{text[len(head) :]}"
+        text = self._text + self._write(cues, number)
         if final:
             rest = self._write(cues[-OPEN:], number + len(final))
             self._text = text.removesuffix(rest)

@@ -1,6 +1,7 @@
-"""Sentence starts in text that is appended unit by unit.
+"""Beginnings of sentences in text that is appended unit by unit.
 
-The next unit can decide, e.g. after ``3.``; no sentence begins inside a word.
+Whether a period ends a sentence can depend on the next unit, e.g. after ``3.``. No sentence begins
+inside a word.
 """
 
 from alignatt_agent.speech.sentences import ends_after

@@ -1,4 +1,4 @@
-"""Audio sources, and their chunks."""
+"""Sources of audio, and their division into chunks."""
 
 import contextlib
 import queue
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
-from shlex import quote
 from typing import IO, Any, Self
 
 import numpy as np
@@ -24,14 +23,14 @@ MICROPHONE, STDIN = "mic", "-"
 AHEAD = 1 << 14
 """Number of pieces that are read ahead: minutes of audio, so none is lost while models load."""
 NOTE_S, STALL_S = 10.0, 60.0
-"""Seconds without data after which a note is printed, and after which an address has ended."""
+"""Seconds without data after which a note is printed, and after which the input counts as ended."""
 
 RECORDERS = (
     ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
     ("parec", "--format=s16le", f"--rate={SAMPLE_RATE}", "--channels=1", "--latency-msec=50"),
     ("arecord", "-q", "-t", "raw", "-f", "S16_LE", "-r", str(SAMPLE_RATE), "-c", "1"),
 )
-"""Programs that write raw audio of the microphone to their standard output."""
+"""Programs that write raw audio of the microphone to the standard output."""
 
 
 def name_of(source: str) -> str:
@@ -43,10 +42,10 @@ def name_of(source: str) -> str:
 
 
 class Source:
-    """A path, an address, ``"mic"`` or ``"-"``, read in a thread: stalls can be interrupted.
+    """A path, an address, ``"mic"`` or ``"-"``, read in a thread so that a wait can be interrupted.
 
-    Paths and web addresses are opened immediately and only once, so that engines do not start for a
-    wrong one; other sources may wait for their sender. ``rate`` is that of raw samples, in Hz.
+    Paths and web addresses are opened once, on creation, so that no engine starts if they are
+    wrong; other sources may wait for a sender. ``rate`` is the rate of raw samples, in Hz.
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
@@ -84,7 +83,7 @@ class Source:
         return not self._box.empty()
 
     def _open(self) -> None:
-        """Start to read."""
+        """Open the source, and start to read it."""
         given: tuple[Any, ...] = self._source, self._source, self._rate
         if self._source == MICROPHONE:
             given = self._end.enter_context(_microphone()), "the microphone", SAMPLE_RATE
@@ -99,10 +98,6 @@ class Source:
         self.seconds = recording.seconds
         if "://" in self._source:
             self._limit_s = STALL_S
-        if recording.tracks > 1:
-            pipe = f"ffmpeg -i {quote(self._source)} -map 0:a:1 -f wav - | alignatt translate - ..."
-            note = f"note: the first of {recording.tracks} audio tracks is used; the second: {pipe}"
-            print(note, file=sys.stderr)
 
     def _read(self, *given: Any) -> None:
         """Read in a separate thread."""
@@ -138,8 +133,8 @@ def chunks(
 ) -> Iterator[FloatArray]:
     """Yield chunks of exactly ``size`` samples; the last, also before an error, may be shorter.
 
-    ``waits`` returns whether more audio is available; a chunk then has all of it, at least ``size``
-    samples: a slow machine gets longer chunks.
+    If ``waits`` is given, it returns whether more audio is available. A chunk then contains all the
+    available audio, at least ``size`` samples, so that a slow machine gets longer chunks.
     """
     kept = np.zeros(0, np.float32)
     broken: AudioError | None = None
@@ -159,7 +154,7 @@ def chunks(
 
 
 def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
-    """Yield each chunk at the time when a microphone would have recorded its last sample."""
+    """Yield each chunk at the time at which a microphone would have recorded its last sample."""
     begin, samples = time.monotonic(), 0
     for chunk in chunks:
         samples += chunk.size
@@ -204,17 +199,11 @@ def _recorder() -> tuple[str, ...]:
 def with_progress(
     chunks: Iterable[FloatArray], seconds: float | None, shown: bool
 ) -> Iterable[FloatArray]:
-    """Show the progress and the time left."""
-    form = (
-        "{percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s of audio [{elapsed}, {remaining} left]"
-    )
-    if seconds is None:
-        form = "{n:.1f} s of audio [{elapsed}]"
+    """Show the progress in seconds of audio, and the time left."""
     often = 0.5 if sys.stderr.isatty() else 10
     with tqdm(
-        total=seconds, bar_format=form, disable=not shown, smoothing=0.05, mininterval=often
+        total=seconds, unit=" s of audio", unit_scale=True, disable=not shown, mininterval=often
     ) as bar:
         for chunk in chunks:
             yield chunk
-            heard = chunk.size / SAMPLE_RATE
-            bar.update(heard if seconds is None else min(heard, seconds - bar.n))
+            bar.update(chunk.size / SAMPLE_RATE)

@@ -1,8 +1,8 @@
-"""Subtitles from units with times: cues of two lines, at a readable pace, as SRT or WebVTT.
+"""Subtitles from units with times: readable cues of two lines, as SRT or WebVTT.
 
-Width is counted in columns; a wide character, e.g. a Chinese one, takes two of them. The limits
-are those of broadcast guidelines: two lines of 42 columns (16 full-width characters), 5/6 s to 7 s,
-two frames between cues, 17 characters a second (9 of Chinese).
+Width is measured in columns; a wide character, e.g. a Chinese one, takes two. The limits are those
+of broadcast guidelines: two lines of 42 columns (16 full-width characters), 5/6 s to 7 s, two
+frames between cues, 17 characters per second (9 in Chinese).
 """
 
 import unicodedata
@@ -24,13 +24,13 @@ LINES = 2
 SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
-"""A longer silence separates two cues."""
+"""Words that are separated by a longer silence are not in the same cue."""
 SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
-"""A cue begins 0.5 s before to 2 s after its first word, to gain reading time."""
+"""Possible shifts of a cue from its first word, which gain reading time: -0.5 s to 2 s."""
 FASTEST = 25 / 17
-"""Highest multiple of the reading speed, exceeded only if no shift can prevent it."""
+"""Maximum multiple of the reading speed; it is exceeded only if no shift can prevent this."""
 NEAR = 8
-"""Units searched for the start of the next cue, as word order differs between languages."""
+"""Number of units among which the next cue's start is sought, as languages differ in word order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Said:
     """An emitted unit.
 
     Attributes:
-        text: to append, with the space before it.
-        spoken: time of the words that it translates.
-        at: when it was emitted, in seconds; never decreases.
+        text: the text to append, including the space before it.
+        spoken: the time of the words that it translates.
+        at: the time at which it was emitted, in seconds; it never decreases.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Lines on the screen from ``start`` to ``end``, in seconds; ``size`` characters of units."""
+    """Lines shown from ``start`` to ``end``, in seconds; ``size`` is the number of characters."""
 
     start: float
     end: float
@@ -60,7 +60,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The longest line and the reading speed (columns per second) of a language."""
+    """The maximum columns of a line and the reading speed (columns per second) of a language."""
 
     spaced: bool
     columns: int
@@ -72,7 +72,7 @@ SPACED, UNSPACED = Layout(True, 42, 17.0, "en"), Layout(False, 32, 18.0, "zh")
 
 
 def layout(target: Language) -> Layout:
-    """Return the layout of a language, which depends on spaces between words."""
+    """Return the layout of a language; it depends on whether words are separated by spaces."""
     return replace(SPACED if target.spaced else UNSPACED, code=target.code)
 
 
@@ -82,10 +82,10 @@ def width(text: str) -> int:
 
 
 def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
-    """Cut the ``units`` of a recording into cues at the times of the speech, after cue ``before``.
+    """Divide the ``units`` of a recording into cues at the times of the speech, after ``before``.
 
-    A cue begins when the first of its source words was spoken, whatever the order of units, plus
-    one of ``SHIFTS_S``; only the minimum duration of the previous cue may delay it further.
+    A cue begins at the time of its earliest source word, plus one of ``SHIFTS_S``; only the minimum
+    duration of the previous cue may delay it further.
     """
     groups = _groups(list(_atoms(units, form)), form, before)
     starts = _starts(groups, form, before)
@@ -99,7 +99,7 @@ def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) 
 
 
 def said_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
-    """Return roll-up captions: the last two lines as they grew, from the lines of ``before`` on."""
+    """Return roll-up captions: the last two lines after each unit; they continue ``before``."""
     rows = list(before.lines) if before else []
     states: list[tuple[float, tuple[str, ...], int]] = []
     for unit in _atoms(units, form, live=True):
@@ -119,21 +119,22 @@ def said_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) ->
 
 
 def too_fast(cues: Iterable[Cue], form: Layout) -> int:
-    """Count the cues above the reading speed."""
+    """Count the cues that exceed the reading speed."""
     return sum(
         sum(map(width, cue.lines)) > form.speed * (cue.end - cue.start) + 1e-6 for cue in cues
     )
 
 
 def srt(cues: Iterable[Cue], first: int = 1) -> str:
-    """Write SubRip from cue number ``first`` on."""
+    """Return cues as SubRip, numbered from ``first``."""
     return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, first))
 
 
-def vtt(cues: Iterable[Cue], first: int = 1) -> str:
-    """Write WebVTT from cue number ``first`` on."""
+def vtt(cues: Iterable[Cue], first: int = 1, note: str = "") -> str:
+    """Return cues as WebVTT, with the header and a note if ``first`` is 1."""
+    head = ["WEBVTT\n", *([f"NOTE {note}\n"] if note else [])]
     blocks = (_block(cue, ".", partial(escape, quote=False)) for cue in cues)
-    return "\n".join([*(["WEBVTT\n"] if first == 1 else []), *blocks])
+    return "\n".join([*(head if first == 1 else []), *blocks])
 
 
 def _block(cue: Cue, mark: str, escaped: Callable[[str], str] = str) -> str:
@@ -154,10 +155,7 @@ def _columns(char: str) -> int:
 
 
 def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[Said]:
-    """Yield unbreakable parts of lines, as text to append: one unit or several.
-
-    If ``live``, a unit does not wait for later ones.
-    """
+    """Join units between which a line cannot break; if ``live``, no unit waits for a later one."""
     held: Said | None = None
     for unit in chain.from_iterable(_cut(unit, form.columns) for unit in units):
         waits = held is not None and live and unit.at > held.at
@@ -199,9 +197,9 @@ def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> l
     befores = map("".join, pairwise(["", *texts]))
     pairs = zip(befores, texts[1:], strict=False)
     ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True]
-    # At -1, before the first unit.
+    # The item at -1 is the place before the first unit.
     ends += [not behind or not atoms or begins_sentence(behind.lines[-1], texts[0], form.code)]
-    best = [(0.0, 0)]  # cost of the cues up to a unit, and where the last of them begins
+    best = [(0.0, 0)]  # cost of the cues up to a unit, and begin of the last of them
     for end in range(1, len(atoms) + 1):
         closed = ends[end - 1] or end == len(atoms)
         cut = 0 if closed else 1 if ends_clause(atoms[end - 1].text) else 3
@@ -211,7 +209,7 @@ def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> l
             missing_s = columns / form.speed - max(0.0, coming - start)
             cost = best[begin][0] + 1 + cut + 2 * max(0.0, missing_s)
             if inner := sum(ends[begin : end - 1]):
-                cost += 2 * inner if closed else 30  # no sentence begins inside the previous cue
+                cost += 2 * inner if closed else 30  # no sentence may begin inside the previous cue
             elif not (closed and ends[begin - 1]):
                 cost += 2 * max(0.0, 1 - columns / form.columns)  # a fragment
             options.append((cost, begin))
@@ -249,7 +247,7 @@ def _starts(
     first = behind.end + GAP_S if behind else 0.0
     heard = [max(first, min(unit.spoken.start for unit in group)) for group in groups]
     heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
-    found = [{inf: (0.0, inf)}]  # by start, from the last cue on: the cost, and the next start
+    found = [{inf: (0.0, inf)}]  # from the last cue back, by start: the cost, and the next start
     for at, needed in zip(heard[::-1], read[::-1], strict=True):
         options = {}
         for start in [max(first, at + shift) for shift in SHIFTS_S]:
@@ -272,7 +270,7 @@ def _haste(given_s: float, needed_s: float) -> float:
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
-    """Return one line, or two of similar width that break after a clause if possible."""
+    """Return one line, or two lines of similar width, which break after a clause if possible."""
     texts = [unit.text for unit in group]
     whole = "".join(texts).strip()
     if width(whole) <= form.columns:

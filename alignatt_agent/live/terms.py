@@ -1,16 +1,17 @@
 """Propose names and terms for speech.context from a paper, slides or notes of the talk.
 
-It counts capitalized words inside sentences, without a model. The list goes to the terminal; check
-it before use.
+The command counts capitalized words inside sentences, without a model, and prints the list. Check
+the list before you use it.
 
 Examples:
     alignatt terms paper.pdf
     alignatt terms notes.txt --least 1 --most 30
     alignatt translate talk.wav --target de --context terms.txt
 
-A line may fix a translation, for all targets or for some: "term = translation",
-"term = de: Begriff | it: termine". A TSV whose first line has language codes is a glossary: every
-row becomes such a line, and the first column is the spoken language. A PDF needs the extra pdf.
+A line may prescribe a translation for all targets or for some of them: "term = translation",
+"term = de: Begriff | it: termine". A TSV file whose first line consists of language codes is a
+glossary: every row becomes such a line; the first column is the spoken language. To read a PDF,
+install the extra pdf.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from alignatt_agent.config.resources import read_text
 _CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
 _NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
 _RUN = re.compile(rf"(?:(?:(?<=[\w,;)] )|(?<=[(\"])){_NAME}|{_MIXED})(?: (?:{_NAME}|{_MIXED}))*")
-"""Words with capitals; the first word of a sentence only if its capital is not the first letter."""
+"""Words with capitals, at the start of a sentence only if another letter is the capital."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -35,8 +36,20 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt terms", **page(__doc__))
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help=".pdf, UTF-8 text, or .tsv")
-    add("--least", type=int, default=2, metavar="N", help="occurrences; default %(default)s")
-    add("--most", type=int, default=100, metavar="N", help="longest list; default %(default)s")
+    add(
+        "--least",
+        type=int,
+        default=2,
+        metavar="N",
+        help="minimum count; default %(default)s",
+    )
+    add(
+        "--most",
+        type=int,
+        default=100,
+        metavar="N",
+        help="maximum number of terms; default %(default)s",
+    )
     return parser
 
 
@@ -54,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def propose(text: str, least: int = 2) -> list[str]:
-    """Return names and terms that occur ``least`` times, the most frequent first.
+    """Return names and terms that occur at least ``least`` times, the most frequent first.
 
     The text after the heading of a bibliography is ignored.
     """
@@ -69,7 +82,7 @@ def propose(text: str, least: int = 2) -> list[str]:
 def _read(path: Path) -> str:
     text = _pdf(path) if path.suffix.lower() == ".pdf" else read_text(path)
     if not text.strip():
-        raise ConfigError(f"{path} holds no text; scanned pages need text recognition first")
+        raise ConfigError(f"{path} contains no text; run text recognition on scanned pages first")
     return text
 
 
@@ -86,7 +99,7 @@ def _pdf(path: Path) -> str:
 
 
 def _line(codes: Sequence[str], row: Sequence[str]) -> str:
-    """Return the line of a glossary's row, one column for each language."""
+    """Return the line for a row of a glossary, which has one column per language."""
     term, *cells = (cell.strip() for cell in row)
     given = [f"{code}: {cell}" for code, cell in zip(codes[1:], cells, strict=False) if cell]
     return f"{term} = {' | '.join(given)}" if given else term

@@ -1,4 +1,4 @@
-"""Access of speakers and viewers, and the limits of all clients."""
+"""Access control for speakers and viewers, and limits for all clients."""
 
 import ipaddress
 import logging
@@ -18,16 +18,16 @@ from alignatt_agent.types import AlignAttError
 LOGGER = logging.getLogger(__name__)
 
 MAX_MESSAGE = 256 * 1024
-"""Longest message of a client, in bytes."""
+"""Maximum length of a client's message, in bytes."""
 
 MAX_EVENT = 20 * 2**20 + 4096
-"""Longest event of OpenAI's wire, in bytes: 15 MiB of audio in base64."""
+"""Maximum length of an event of OpenAI's protocol, in bytes: 15 MiB of audio in base64."""
 
 MOST_WAITING = 32
-"""WebSockets that may be open in addition to speakers, e.g. before a first message."""
+"""Number of WebSockets that may be open in addition to those of speakers."""
 
 MOST_GUESSES, STRONG = 20, 16
-"""Wrong tokens per address and minute; after that, only long enough tokens are accepted from it."""
+"""Wrong tokens that an address may send per minute, and minimum length of its tokens after that."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -40,7 +40,7 @@ _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 class RefusedError(AlignAttError):
     """A refused request: a code for programs, a message, and two statuses.
 
-    ``close`` is the WebSocket status; the HTTP status follows from it. Clients get no paths.
+    ``close`` is the WebSocket status; it also determines the HTTP status, unless one is given.
     """
 
     def __init__(
@@ -52,8 +52,15 @@ class RefusedError(AlignAttError):
         self.status = status or _STATUS[close]
 
 
+def gone(error: Exception) -> RefusedError:
+    """Return the error of a talk whose engines failed."""
+    return RefusedError(
+        "engine", f"{error}; the engines are being started again, try again in a minute", LATER
+    )
+
+
 def public(text: str) -> str:
-    """Return a message without folders of this machine, truncated if long."""
+    """Remove the folders of this machine from a message, and truncate it."""
     return re.sub(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])", "", text)[:1500]
 
 
@@ -61,26 +68,26 @@ def public(text: str) -> str:
 class Limits:
     """Tokens, allowed origins, and limits of connections."""
 
-    token: str | None = None  # of speakers, or one per line; each token leaves a place to others
-    viewer_token: str | None = None  # secret for viewers only
-    origins: Collection[str] = ()  # of pages on other hosts, e.g. https://talks.example.org
-    embed: Collection[str] = ()  # of pages that may show captions, in a frame or by scripts
-    hosts: Collection[str] = ()  # names of the server that clients may use; empty for any
-    address: str | None = None  # of the pages for viewers, e.g. http://192.168.1.20:8080
+    token: str | None = None  # secrets of speakers, one per line; each leaves places to the others
+    viewer_token: str | None = None  # secret of viewers
+    origins: Collection[str] = ()  # other hosts whose pages may connect as speakers
+    embed: Collection[str] = ()  # other hosts whose pages may show captions
+    hosts: Collection[str] = ()  # host names of this server that clients may use; empty: any
+    address: str | None = None  # address in viewers' links, e.g. http://192.168.1.20:8080
     max_speakers: int = 2
     max_viewers: int = 200
-    idle_s: float = 60.0  # without a message, after which a speaker is disconnected
-    keep_s: float = 600.0  # during which the text of an empty room is kept
+    idle_s: float = 60.0  # a speaker is disconnected after this time without a message
+    keep_s: float = 600.0  # the text of an empty room is kept for this time
     publish: Collection[str] = ()  # destinations of captions, see ``publish.destination``
-    silent_s: float = 10.0  # for a first message; silent speakers may be replaced after it
-    # Wrong tokens of the last minute by address, as hashes.
+    silent_s: float = 10.0  # time for the first message; later, a silent speaker may be replaced
+    # The hashes of the wrong tokens of the last minute, by address.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
-    journal: Path | None = None  # folder of the ``Journal``; default: no text is written to disk
+    journal: Path | None = None  # folder of the ``Journal``; without it, nothing is written to disk
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
-        """Return a link to captions, with the viewers' token only.
+        """Return a link to captions, which contains only the viewers' token.
 
-        ``path`` is the prefix of the pages for a browser, if a proxy adds one.
+        ``path`` is the path prefix that a proxy adds to the pages.
         """
         token = {"token": self.viewer_token} if self.viewer_token else {}
         base = (self.address or base).rstrip("/")
@@ -88,7 +95,7 @@ class Limits:
         return f"{base}{below}/captions?{urlencode(query | token)}"
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> str:
-        """Return the token of a connection; refuse one without, or from another host's page."""
+        """Return the token of a connection; refuse wrong tokens and pages of unknown hosts."""
         host = connection.headers.get("host", "")
         names = {*self.hosts, *(_host(origin) for origin in self.origins)}
         if self.hosts and _host(f"//{host}") not in names:
@@ -127,7 +134,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _shown(connection: HTTPConnection) -> str:
-    """Return the token of a request; browsers cannot set headers of WebSockets."""
+    """Return the token of a request, from its URL, as browsers set no headers, or its header."""
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     given = value if scheme.lower() == "bearer" else ""
     return connection.query_params.get("token") or given.strip()

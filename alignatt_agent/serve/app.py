@@ -28,11 +28,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from alignatt_agent.policy import REASONS
-from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError
+from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError, gone
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.publish import publish
 from alignatt_agent.serve.service import STOP_S, Service
-from alignatt_agent.serve.speaker import gone
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import WIRES
 from alignatt_agent.types import EngineError
@@ -40,12 +39,12 @@ from alignatt_agent.types import EngineError
 PAGES = Path(__file__).parent / "pages"
 
 _TEXTS = f"export const REASONS = {json.dumps(REASONS)}"
-"""The texts of the policies, as a module of the pages."""
+"""The reason texts of the policies, as a JavaScript module for the pages."""
 
 LOGGER = logging.getLogger(__name__)
 
 HEARTBEAT_S = 15
-"""Proxies close silent connections."""
+"""Interval of the server's events, as proxies close silent connections."""
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -53,14 +52,14 @@ HEADERS = {
     "permissions-policy": "microphone=(self)",
     "cache-control": "no-cache",
 }
-"""No referrer (an address may contain a token), no cached scripts of an earlier version."""
+"""Headers of all answers: no referrer, which may contain a token, and no outdated scripts."""
 
 
 def _policy(embed: Collection[str], style: str = "") -> str:
-    """Return the content security policy of a page: no other servers, frames only in its own pages.
+    """Return the content security policy of a page, which may load nothing from other servers.
 
-    ``embed``: origins that may frame it; ``style``: for the overlay, into which OBS inserts the
-    user's CSS as a style element.
+    ``embed`` lists the origins that may show the page in a frame. ``style`` is an additional source
+    of styles: OBS inserts the user's CSS into the overlay as a style element.
     """
     framing = " ".join(["'self'", *embed])
     return (
@@ -208,7 +207,7 @@ def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRou
 
 
 def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> None:
-    """Count a connection; if there are too many, the one silent for longest is closed."""
+    """Count a connection; if there are too many, close the one that has been silent longest."""
     others = len((limits.token or "").splitlines()) - 1  # each of them reserves a place
     own = [one for one in opened if others > 0 and one.token == connection.token]
     full = len(opened) >= limits.max_speakers + MOST_WAITING
@@ -219,7 +218,7 @@ def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> N
 
 
 def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
-    """Close the connection that is silent for longest, that of a speaker only after a while."""
+    """Close the connection that has been silent longest, but a speaker's only after a while."""
     now = time.monotonic()
     found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:
@@ -230,7 +229,7 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
 
 
 def _refusal(service: Service, error: Exception) -> RefusedError:
-    """Count a refusal; an internal error is logged in one line, and clients get only its type."""
+    """Count a refusal; log an internal error in one line, and tell the client only its type."""
     if isinstance(error, EngineError):
         error = gone(error)
     if not isinstance(error, RefusedError):
@@ -242,7 +241,7 @@ def _refusal(service: Service, error: Exception) -> RefusedError:
 
 
 def _safe(app: ASGIApp, embed: Collection[str]) -> ASGIApp:
-    """Return the application with ``HEADERS`` and the policy on every answer."""
+    """Add ``HEADERS`` and the content security policy to every answer of an application."""
     added = HEADERS | {"content-security-policy": _policy(embed)}
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:

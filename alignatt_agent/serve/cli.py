@@ -1,37 +1,27 @@
 """Translate talks live: a page for the speaker, captions for viewers.
 
 Examples:
-  the embedded models (they know only talks such as those of micro_models/devset):
+  the embedded models (they translate only talks such as those of micro_models/devset):
     alignatt serve --config micro-low
 
-  then open http://127.0.0.1:8080/: microphone or file in, translations out, and why text waits.
-  With a room name, e.g. "talk", viewers can watch, also late ones:
+  Open http://127.0.0.1:8080/ to translate the microphone or a file. If the room has a name, e.g.
+  "talk", viewers can open its captions at any time:
     http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, a phone
     http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
-  and captions inside the page of an event:
+  show captions on the page of an event:
     alignatt serve --config micro-low --embed https://event.example.org
 
-  captions for a lecture hall; microphones need https, by a proxy (docs/serve.md):
+  captions for a lecture hall; the microphone needs HTTPS, and therefore a proxy (docs/serve.md):
     export ALIGNATT_TOKEN=$(cat speaker.txt)      # openssl rand -hex 16 > speaker.txt
     alignatt serve --config default-low --host 0.0.0.0
     alignatt serve --config default-low --origin https://captions.example.org
 
-  for programs:
-    /ws            our messages, or Simulstream's: simulstream_wavs_client --uri ws://...
-    /v1/realtime/translations      OpenAI's SDK, client.realtime.translations.connect(...)
-    /v1/realtime?intent=transcription      the same SDK, words without a translation
-    /mt            WhisperLiveKit's translation back-end
-    /events?room=talk      the messages to viewers, as server-sent events
-    /captions.json?room=talk&target=de      the last sentences, for programs that poll
-    /health        200 while streams can be served
-    /metrics       speakers, lag, real-time factor, refusals, restarts, for Prometheus
-
   forty rooms: 4 to 20 replicas of the engines on a Ray cluster, six speakers on each:
     alignatt serve --config default-low --ray 10.0.0.1:6379 --replicas 4 20 --max-speakers 6
 
-Audio is never stored. Text stays in memory until the room has been empty for ten minutes, and never
-on a disk, unless you give --journal DIR: talks then survive a restart of the server. Ctrl-C
-translates every speaker's last words, then stops.
+Audio is never stored. Text is kept in memory until the room has been empty for ten minutes. With
+--journal DIR it is also stored on disk, so that talks survive a restart of the server. After
+Ctrl-C, the server translates the last words of every speaker, then stops.
 
 exit status: 0 stopped; 1 the engines failed; 2 nothing was started
 """
@@ -66,33 +56,27 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
     shared_options(parser, "set", config={"required": True})
-    text = "address to listen on; all but loopback need --token; default %(default)s"
+    text = "address to listen on; other addresses than loopback need --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="default %(default)s")
-    text = "secrets of speakers (?token=..., or Authorization: Bearer ...), one a line; "
-    text += "default ALIGNATT_TOKEN, which ps does not show"
+    text = "secrets of speakers (?token=..., or Authorization: Bearer ...), one per line; "
+    text += "default: the variable ALIGNATT_TOKEN, which ps does not show"
     add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
-    text = "secret for viewers only, used in links for them; default ALIGNATT_VIEWER_TOKEN, "
-    text += "or one computed from --token"
-    viewers = os.environ.get("ALIGNATT_VIEWER_TOKEN")
-    add("--viewer-token", default=viewers, metavar="TOKEN", help=text)
-    text = "server address behind a proxy, for links; others: pages whose speakers may connect"
+    text = "address of the server behind a proxy, for links; further ones: hosts of speakers' pages"
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
-    text = "concurrent streams, with --ray per replica; default %(default)s"
+    text = "maximum number of streams, with --ray per replica; default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
-    text = "disconnect a speaker that sends nothing for this long; default %(default)g"
-    add("--idle", type=float, default=60.0, metavar="SECONDS", help=text)
     text = "keep the text of an empty room for this long; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
-    text = "keep text, but no audio, in this folder: talks and links survive a restart"
+    text = "store text, but no audio, in this folder, so that talks and links survive a restart"
     add("--journal", type=Path, metavar="DIR", help=text)
     connection.add_options(parser, "serve")
-    text = "replicas of the engines: number, or minimum and maximum; with --ray; default 1"
+    text = "number of replicas of the engines, or minimum and maximum; needs --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
 
@@ -100,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None = None) -> int:
     """Run the command line; returns the exit status.
 
-    ``begin`` is called with the address of the page when clients can connect.
+    It calls ``begin`` with the address of the page as soon as clients can connect.
     """
     arguments = build_parser().parse_args(argv)
     limits = read_limits(arguments)
@@ -163,19 +147,13 @@ def serve_on_ray(
 
 
 def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
-    """Print the address, and for viewers a link and its QR code."""
+    """Print the address, and a link for viewers."""
     into = ", ".join(resolved.head_sets) or "any language"
     print(
         f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
     )
     if limits.address:
-        link = limits.viewers("", room="talk")
-        print(f"viewers of the room talk: {link}", flush=True)
-        with contextlib.suppress(ImportError):
-            import segno
-
-            if os.isatty(1):
-                segno.make(link).terminal(compact=True)
+        print(f"viewers of the room talk: {limits.viewers('', room='talk')}", flush=True)
 
 
 def _base(host: str, port: int) -> str:
@@ -199,39 +177,37 @@ def read_replicas(arguments: Namespace) -> tuple[int, int]:
 
 
 def read_limits(arguments: Namespace) -> Limits:
-    """Return the limits; a server that others can reach needs a token."""
+    """Return the limits; a server that other machines can reach needs a token."""
     here, local = (arguments.host, arguments.port), is_loopback(arguments.host)
     if not local and not arguments.token:
         raise ConfigError(
             f"--host {arguments.host} accepts other machines: set a secret with ALIGNATT_TOKEN or "
             "--token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
         )
-    if arguments.viewer_token and not arguments.token:
-        raise ConfigError("--viewer-token has no meaning without --token")
     for option in ("origin", "embed"):
         for item in getattr(arguments, option):
             if not _ADDRESS.fullmatch(item):
                 expected = f"--{option} must be an address such as https://talks.example.org"
                 raise ConfigError(f"{expected}, got {item!r}")
-    for name in ("max_speakers", "max_viewers", "idle", "keep"):
+    for name in ("max_speakers", "max_viewers", "keep"):
         if not getattr(arguments, name) > 0:  # nan, too
             option = name.replace("_", "-")
             raise ConfigError(f"--{option} must be greater than 0, got {getattr(arguments, name)}")
     if not 0 <= arguments.port < 2**16:
         raise ConfigError(f"--port must be between 0 and 65535, got {arguments.port}")
-    if arguments.token and not arguments.viewer_token:  # slow against guessing
+    viewers = None
+    if arguments.token:  # slow against guessing
         key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)
-        arguments.viewer_token = key.hex()
+        viewers = key.hex()
     return Limits(
         token=arguments.token,
-        viewer_token=arguments.viewer_token,
+        viewer_token=viewers,
         origins=[_ADDRESS.sub(r"\1", item) for item in arguments.origin],
         embed=[_ADDRESS.sub(r"\1", item) for item in arguments.embed],
         hosts=LOCAL_HOSTS if local and not arguments.token else (),
         address=arguments.origin[0] if arguments.origin else None if local else _base(*here),
         max_speakers=arguments.max_speakers,
         max_viewers=arguments.max_viewers,
-        idle_s=arguments.idle,
         keep_s=arguments.keep,
         publish=tuple(arguments.publish),
         journal=Journal(arguments.journal).folder,

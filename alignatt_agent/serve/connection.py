@@ -1,4 +1,4 @@
-"""The WebSocket of an untrusted client."""
+"""The WebSocket connection to an untrusted client."""
 
 import asyncio
 import contextlib
@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
@@ -16,29 +17,29 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
-"""A client that reads nothing for this long counts as disconnected."""
+"""A client that reads nothing for this time counts as disconnected."""
 
 REASON = 120
-"""Longest reason of a closed WebSocket, in bytes of UTF-8 (RFC 6455 allows 123)."""
+"""Maximum length of the reason of a close, in bytes of UTF-8 (RFC 6455 allows 123)."""
 
 
 class Connection:
-    """A client's WebSocket, which was accepted."""
+    """An accepted WebSocket of a client."""
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
         self._socket, self._service = socket, service
         self.path, self.query = socket.url.path, socket.query_params
         self.sent = 0  # messages so far
-        self.token, self.speaking = "", False  # presented; is it a speaker's?
+        self.token, self.speaking = "", False  # the client's token; whether it is a speaker
         self._gone = False
-        self.since = math.inf  # begin of the current wait for a message, if any, and its limit
+        self.since = math.inf  # begin of the current wait for a message
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
         """Return the next message: audio, or a JSON object, of at most ``largest`` bytes.
 
         Raises:
-            RefusedError: the message is too long or not a JSON object, or none comes.
+            RefusedError: the message is too long or not a JSON object, or none arrives in time.
             WebSocketDisconnect: the client disconnected.
         """
         begin = self.since = time.monotonic()
@@ -64,7 +65,7 @@ class Connection:
         return data if isinstance(data, bytes) else _json(data)
 
     async def send(self, message: Message | dict[str, Any]) -> None:
-        """Send a message, ours or of another protocol, unless the client is disconnected."""
+        """Send a message of any protocol, unless the client is disconnected."""
         if self._gone:
             return
         self.sent += 1
@@ -87,9 +88,9 @@ class Connection:
         self._gone = True
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
-        """Run a speaker's stream until it fails or the speaker stops, which ends ``listening``.
+        """Run a speaker's stream until it fails or ``listening`` ends because the speaker stops.
 
-        The audio so far is translated in any case, for the viewers and a speaker who is connected.
+        The audio received so far is translated in either case.
 
         Raises:
             RefusedError: the message is invalid, the engines failed, or the server stops.
@@ -122,15 +123,7 @@ class Connection:
 def _json(text: str) -> dict[str, Any]:
     if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
         raise RefusedError("message-size", "a long message may contain only audio", TOO_BIG)
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict):
-        raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")
-    if "\\u" in text:  # base64 audio has no escapes
-        try:
-            json.dumps(data, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise RefusedError("json", "a text message holds half of a surrogate pair") from None
-    return data
+    with contextlib.suppress(ValueError):  # which deep nesting and half a surrogate pair are, too
+        if isinstance(data := from_json(text), dict):
+            return data
+    raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")

@@ -1,13 +1,13 @@
 """Demonstrate the embedded models: captions of a talk in three languages, without a GPU.
 
 Examples:
-  serve the pages, play a talk of the package in real time, open its captions; Ctrl-C stops:
+  serve the pages and play two talks of the package in real time; Ctrl-C stops:
     alignatt demo
   translate the talk once, as fast as this machine can, to the terminal:
     alignatt demo --once
 
-The models know only a small generated language. They show that the installation works, and are no
-evidence about real models.
+The models know only a small generated language. The demo shows that the installation works; it is
+not evidence about real models.
 
 exit status: 0 done; 1 failed while running; 2 nothing was started
 """
@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import threading
-import webbrowser
 from collections.abc import Sequence
 
 from alignatt_agent.config.command_line import page
@@ -33,7 +32,9 @@ CHUNK = 1600
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt demo", **page(__doc__))
-    parser.add_argument("--once", action="store_true", help="print one talk, then exit")
+    parser.add_argument(
+        "--once", action="store_true", help="print the translation of one talk, then exit"
+    )
     parser.add_argument("--port", type=int, default=8080, help="default %(default)s")
     return parser
 
@@ -50,12 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def begin(address: str) -> None:
         threading.Thread(target=_play, args=(address, talks), daemon=True).start()
-        captions = f"{address}captions?room=demo&target=de"
-        print(f"{captions} shows two talks", flush=True)
-        if {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():  # otherwise a terminal browser
-            webbrowser.open(captions)
+        print(f"{address}captions?room=demo&target=de shows two talks", flush=True)
 
-    os.environ.pop("ALIGNATT_TOKEN", None)  # only for this machine, without a token
+    os.environ.pop("ALIGNATT_TOKEN", None)  # the server is only for this machine
     return serve(["--config", CONFIG, "--port", str(given.port)], begin)
 
 

@@ -1,4 +1,4 @@
-"""The engines that all speakers share: start, supervision, restart."""
+"""The engines that all speakers share: their start, supervision and restart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Literal
@@ -27,18 +27,14 @@ LONGEST_PAUSE_S = 60.0
 """Longest pause between two attempts to restart the engines."""
 
 
-Failed = Callable[[EngineError], None]
-"""Called when a single stream cannot continue."""
-
-
 class EnginePool(ABC):
     """The engines of a service, in this process or on replicas.
 
     Attributes:
         resolved: the configuration.
-        state: of the engines.
+        state: the state of the engines.
         error: the last error, if any.
-        restarts: number of restarts after an engine died.
+        restarts: the number of restarts after an engine died.
     """
 
     def __init__(self, resolved: Resolved) -> None:
@@ -53,7 +49,7 @@ class EnginePool(ABC):
 
     @abstractmethod
     def open_stream(
-        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
+        self, source: Language, targets: Sequence[Language], context: str
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
         """Open a stream on the engines, or raise ``RefusedError`` if none are available."""
 
@@ -61,11 +57,11 @@ class EnginePool(ABC):
         """Restart dead engines in the background."""
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; returns whether their streams continue."""
+        """Wait until dead engines work again; return whether their streams can continue."""
         return False
 
     def describe(self) -> dict[str, Any]:
-        """Return more about the engines for ``/health``."""
+        """Return details of the engines for ``/health``."""
         return {"restarts": self.restarts}
 
     def stop(self) -> None:  # noqa: B027
@@ -100,19 +96,15 @@ class SharedEngines(EnginePool):
         self._engines = self._runtime.load(self.resolved)
         self.state, self.error = "ok", None
 
-    def alive(self) -> bool:
-        """Whether no engine died."""
-        return self._runtime.alive()
-
     def healthy(self) -> bool:
         """Whether streams can be served now."""
-        return super().healthy() and self.alive()
+        return super().healthy() and self._runtime.alive()
 
     @contextlib.asynccontextmanager
     async def open_stream(
-        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
+        self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[Stream]:
-        """Open a stream on the engines of this process; ``failed`` is not used."""
+        """Open a stream on the engines of this process."""
         engines = self.engines()
         roles = ("asr", "translation", *(("aligner",) if engines.aligner else ()))
         latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}
@@ -127,13 +119,13 @@ class SharedEngines(EnginePool):
 
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""
-        if self.state == "ok" and not self.alive():
+        if self.state == "ok" and not self._runtime.alive():
             LOGGER.error("an engine died; restarting the engines")
             self.state, self._engines = "starting", None
             self._restarting = asyncio.create_task(self._restart())
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; returns whether they do."""
+        """Wait until dead engines work again; return whether they do."""
         self.restart_dead()
         if self._restarting is not None:
             await asyncio.wait({self._restarting})
@@ -144,16 +136,13 @@ class SharedEngines(EnginePool):
         while True:
             try:
                 await asyncio.to_thread(self.load)
-            except AlignAttError as error:
-                self.error = str(error)
-                LOGGER.error("the engines do not start: %s", error)
-            except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"
-                LOGGER.exception("the engines do not start")
-            else:
                 self.restarts += 1
                 LOGGER.warning("the engines work again")
                 return
+            except Exception as error:
+                name = "" if isinstance(error, AlignAttError) else f"{type(error).__name__}: "
+                self.error = f"{name}{error}"
+                LOGGER.error("the engines do not start: %s", self.error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 

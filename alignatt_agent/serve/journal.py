@@ -1,11 +1,10 @@
-"""An append-only journal of talks, one file each, so that they survive a restart; no audio.
+"""An append-only journal of talks, one file for each, so that talks survive a restart.
 
-The first line of a file names the room and its key; the others are events as viewers get them, and
-states to resume from (``Tail``). The file is removed when the server forgets the talk. A thread
-writes: a slow disk does not stop the event loop.
+The first line of a file contains the room and its key. The others are events as viewers get them,
+and states from which the talk can be resumed (``Tail``). The file is removed when the server
+forgets the talk. A thread writes the files, so a slow disk does not block the event loop.
 """
 
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.serve.messages import LINE, PROTOCOL, Key, Message
+from alignatt_agent.serve.messages import LINE, Key, Message
 
 LOGGER = logging.getLogger(__name__)
 
 
 class Journal:
-    """The journal's folder, which only this server uses; ``None``: nothing is written."""
+    """The folder of a journal, which only one server may use; without one, nothing is written."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder and folder.absolute()
@@ -36,7 +35,7 @@ class Journal:
                 raise ConfigError(f"--journal {folder}: {problem}") from None
 
     def append(self, talk: str, *lines: str) -> Future[None] | None:
-        """Begin to append lines; a killed process leaves all of them or none."""
+        """Start to append lines; if the process is killed, all of them are written or none."""
         if self.folder is None:
             return None
         data = "".join(f"{line}\n" for line in lines).encode()
@@ -52,18 +51,15 @@ class Journal:
         self._writer.submit(int).result()
 
     def talks(self) -> Iterator[tuple[str, Key, list[Message]]]:
-        """Yield the talks with their lines, oldest first; a torn last line is cut off."""
+        """Yield the talks with their messages, oldest first; remove an incomplete last line."""
         files = self.folder.glob("*.jsonl") if self.folder else ()
         for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
             data = path.read_bytes()
             os.truncate(path, whole := data.rfind(b"\n") + 1)
             try:
-                lines = [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
-                for found in {line.get("protocol", PROTOCOL) for line in lines} - {PROTOCOL}:
-                    raise ValueError(f"expected messages of protocol {PROTOCOL}, got {found}")
-                if lines:
-                    key, *rest = lines
-                    yield path.stem, Key(**key), list(map(LINE.validate_python, rest))
+                if lines := data[:whole].splitlines():
+                    key = Key.model_validate_json(lines[0])
+                    yield path.stem, key, [LINE.validate_json(line) for line in lines[1:]]
             except ValueError as error:
                 LOGGER.error("%s is skipped: %s", path, " ".join(str(error).split()))
 
@@ -75,4 +71,4 @@ class Journal:
                 file.write(data)
         except OSError as error:
             self._broken.add(talk)
-            LOGGER.error("the journal of a talk ends here, the talk continues: %s", error)
+            LOGGER.error("the journal of a talk ends here; the talk continues: %s", error)

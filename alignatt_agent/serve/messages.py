@@ -1,4 +1,4 @@
-"""Messages of our protocol, a class per ``type``, for wires, rooms, the journal and the pages.
+"""Messages of our protocol, one class per ``type``, for wires, rooms, the journal and the pages.
 
 Times are seconds from the start of the talk.
 """
@@ -16,16 +16,13 @@ from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
-PROTOCOL = 2
-"""Version of these messages, which a journal keeps."""
-
 T = TypeVar("T")
 Maybe = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
-"""A key that is omitted if it has no value."""
+"""A field that is omitted if it has no value."""
 
 
 class Timed(NamedTuple):
-    """A word, as text to append, and when it was spoken."""
+    """A word, as text to append, and the time at which it was spoken."""
 
     text: str
     start: float
@@ -42,7 +39,7 @@ class Unit(NamedTuple):
 
 
 HeardWord = tuple[str, float, float, Literal["settled", "stable", "new"]]
-"""A word as ``Timed``, which may change unless settled; stable ones are in two hypotheses."""
+"""A word as in ``Timed``. It may change unless it is settled; a stable one is in two hypotheses."""
 
 Token = tuple[str, int | None, float | None]
 """Text of a drafted token, the source word at its attention peak, and its accessible mass."""
@@ -53,19 +50,19 @@ class Message(Strict):
 
 
 class Start(Strict):
-    """The request of a speaker: our message ``start``, into which other wires convert theirs."""
+    """The request of a speaker: our message ``start``. Other wires convert their requests to it."""
 
     type: Literal["start"] = "start"
-    targets: tuple[str, ...] = Field(max_length=16)  # the spoken one yields captions
-    source: str | None = None  # the spoken language, code or name; default: the configured one
+    targets: tuple[str, ...] = Field(max_length=16)  # the spoken language yields captions
+    source: str | None = None  # code or name of the spoken language; default: the configured one
     sample_rate: int | float = SAMPLE_RATE  # of the audio, in Hz
     detail: Literal["text", "words", "why"] = "text"  # see ``LEFT_OUT``
-    room: str | None = None  # default: an unguessable one
-    session: str | None = None  # of a talk to resume
+    room: str | None = None  # default: an unguessable name
+    session: str | None = None  # key of a talk to resume
     new: bool = False  # begin a new talk in the same room
-    # Time of that talk from which the client still has its audio and sends it again.
+    # The client has kept the audio of that talk from this time on, and sends it again.
     kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None  # ``id`` of the last message of that talk that the client received
+    since: str | None = None  # ``id`` of the last message that the client received of that talk
     live: bool = True  # process waiting audio in longer steps
     # Names and terms of the talk; default: the configured ones.
     context: str | None = Field(default=None, max_length=20_000)
@@ -73,13 +70,13 @@ class Start(Strict):
 
 
 class Event(Message):
-    """A message that viewers get, too; ``id`` is unique in its room."""
+    """A message that viewers also get; its ``id`` is unique in the room."""
 
     id: Maybe[str] = None
 
 
 class TargetLanguage(Strict):
-    """A language for the pages."""
+    """A language, for the pages."""
 
     code: str
     name: str
@@ -93,10 +90,10 @@ class TargetLanguage(Strict):
 
 
 class Ready(Event):
-    """A talk begins or continues at ``audio_s``; ``session`` is only for its speaker."""
+    """The start of a talk, or its continuation at ``audio_s``; ``session`` is for its speaker."""
 
     type: Literal["ready"] = "ready"
-    protocol: int = PROTOCOL
+    protocol: Literal[2] = 2  # version of these messages; a journal of another one is ignored
     session: Maybe[str] = None
     room: str
     title: str
@@ -111,7 +108,7 @@ class Ready(Event):
 
 
 class Said(Event):
-    """New text of a target, which never changes, after ``audio_s`` seconds of the talk."""
+    """New text of a target after ``audio_s`` seconds of the talk; it never changes."""
 
     type: Literal["said"] = "said"
     target: str
@@ -120,7 +117,7 @@ class Said(Event):
 
 
 class Gap(Event):
-    """Lost speech between two times."""
+    """The times between which speech was lost."""
 
     type: Literal["gap"] = "gap"
     start: float
@@ -128,7 +125,7 @@ class Gap(Event):
 
 
 class Error(Event):
-    """The end of a talk or, if not ``final``, a wait for its engines or its speaker."""
+    """The reason why a talk ends or, if not ``final``, waits for its engines or its speaker."""
 
     type: Literal["error"] = "error"
     code: str
@@ -144,7 +141,7 @@ class End(Event):
 
 
 class StepError(Message):
-    """A step, or its ``target``, that failed and is repeated with the next audio."""
+    """The failure of a step, or of one ``target``; the step is repeated with the next audio."""
 
     type: Literal["error"] = "error"
     code: Literal["step"] = "step"
@@ -154,7 +151,7 @@ class StepError(Message):
 
 
 class Heard(Message):
-    """The open sentence, how many of its words are accessible, and sentences that are closed."""
+    """The open sentence, the number of its accessible words, and the sentences just closed."""
 
     type: Literal["heard"] = "heard"
     audio_s: float
@@ -164,7 +161,7 @@ class Heard(Message):
 
 
 class Draft(Message):
-    """A draft, its numbers of ``said`` and ``accepted`` tokens, and why the others wait."""
+    """A draft, the numbers of its ``said`` and ``accepted`` tokens, and why the others wait."""
 
     type: Literal["draft"] = "draft"
     target: str
@@ -176,7 +173,7 @@ class Draft(Message):
 
 
 class Status(Message):
-    """The last message of a step: position and speed of the server."""
+    """The last message of a step, with the position and the speed of the server."""
 
     type: Literal["status"] = "status"
     audio_s: float
@@ -191,13 +188,13 @@ class Tail(Message):
 
     type: Literal["tail"] = "tail"
     audio_s: float
-    start_s: float  # of the open sentence
+    start_s: float  # begin of the open sentence
     closed_s: float  # end of the last word before it
-    said: dict[str, tuple[Unit, ...]]  # of the open sentence, by target
+    said: dict[str, tuple[Unit, ...]]  # translation of the open sentence, by target
 
     @classmethod
     def at(cls, audio_s: float) -> "Tail":
-        """Return the state of a talk that is translated completely."""
+        """Return the state of a talk without an open sentence."""
         return cls(audio_s=audio_s, start_s=audio_s, closed_s=audio_s, said={})
 
 
@@ -218,7 +215,7 @@ LEFT_OUT: dict[str, tuple[type[Message], ...]] = {
     "words": (Draft,),
     "why": (),
 }
-"""Messages that a client of each detail level does not get."""
+"""Messages that clients do not get, by detail level."""
 
 ENGINE_FAILED = Error(
     code="engine",
@@ -233,14 +230,14 @@ SPEAKER_LOST = Error(
 
 
 def refusal(error: RefusedError) -> Error:
-    """Return the message of a stream that cannot continue."""
+    """Return the last message of a stream that cannot continue."""
     return Error(code=error.code, message=str(error), final=True)
 
 
 def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Message]:
     """Return the messages of a step; ``offset_s`` is the length of the talk before this stream.
 
-    ``said`` has the emitted text of the open sentence by target, and is updated.
+    ``said`` holds the emitted text of the open sentence by target; this function updates it.
     """
     found: list[Message] = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():

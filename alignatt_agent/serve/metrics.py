@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from alignatt_agent.serve.messages import Status
 
 RECENT = 1000
-"""Number of recent steps for lag and real-time factor: some minutes of a busy server."""
+"""Number of steps from which lag and real-time factor are computed: minutes of a busy server."""
 
 
 class Metrics:
-    """Counters of a running server; each function returns a current number."""
+    """Metrics of a running server; the functions in ``now`` return current numbers."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=False)
@@ -35,7 +35,7 @@ class Metrics:
             Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 
     def step(self, status: Status, live: bool) -> None:
-        """Record the status of a speaker; a file sent faster than speech lags."""
+        """Record the status of a speaker; only live streams have a lag."""
         if live:
             self._lags.append(status.behind_s + status.step_ms / 1000)
         self._factors.append(status.rtf)

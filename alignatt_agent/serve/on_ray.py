@@ -1,9 +1,9 @@
-"""The live server on Ray Serve: the application is the ingress, engines are replicas behind it.
+"""The live server on Ray Serve: the application is the ingress; engines are replicas behind it.
 
-A talk is one request to a replica, for the whole duration. Serve's own rules therefore schedule the
-talks: a new one is sent to a replica with a free place, the number of replicas follows the talks,
-and a surplus replica finishes its talks. Rooms are in the process of the pages: viewers always
-reach them, and text survives the replica that produced it.
+A talk is one request to a replica, which lasts as long as the talk. Therefore Ray Serve schedules
+talks: it sends a new talk to a replica with a free place, adjusts the number of replicas to the
+number of talks, and lets a surplus replica finish its talks. Rooms are in the process of the pages,
+so viewers always reach them, and text survives the replica that produced it.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from ray import serve
 from ray.exceptions import RayError
 from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import LoggingConfig
-from ray.util import metrics as ray_metrics
 from starlette.applications import Starlette
 
 from alignatt_agent.cascade.runtime import Runtime
@@ -28,12 +27,12 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import Limits
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.engines import SharedEngines
-from alignatt_agent.serve.remote import RemoteCall
+from alignatt_agent.serve.remote import Call
 from alignatt_agent.serve.replicas import APP, ENGINES, PAGES, RemoteEngines, Replica, Scale
 from alignatt_agent.serve.service import STOP_S, Service
 
 LONGEST_TALK_S = 12 * 3600.0
-"""Time that a replica has for its talks when it shuts down."""
+"""Time for a replica to finish its talks when it shuts down."""
 
 LOOK_BACK_S = 10.5
 """Serve counts the talks every ten seconds; its look-back period must be longer."""
@@ -44,13 +43,13 @@ _ASK_AT_ONCE = {
     "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
     "RAY_grpc_client_check_connection_status_interval_milliseconds": "50",
 }
-"""By default Ray waits for a second before it checks whether a silent process is dead. Meanwhile an
-answer to a killed replica blocks all other answers of the pages: in 16 of 44 kills with the
-defaults, in 5 of 10 with the first setting alone, in 0 of 18 with both."""
+"""By default, Ray waits for a second before it checks whether a silent process is dead. During that
+time an answer to a killed replica blocks all other answers of the pages. This occurred in 16 of 44
+kills with the defaults, in 5 of 10 with the first setting only, and in 0 of 18 with both."""
 
 
 class Pages:
-    """The application, from which replicas fetch the calls of talks."""
+    """The application; replicas fetch the calls of talks from it."""
 
     def __init__(
         self, engines: Any, config: Mapping[str, Any], limits: Limits, scale: Scale
@@ -59,14 +58,13 @@ class Pages:
         self._engines = RemoteEngines(config, engines, scale)
         most = scale.most * scale.speakers
         self._service = Service(self._engines, replace(limits, max_speakers=most))
-        self._gauges: dict[str, ray_metrics.Gauge] = {}
-        self._watching = asyncio.ensure_future(self._engines.watch(self._pass_on))
+        self._watching = asyncio.ensure_future(self._engines.watch())
 
     def __serve_build_asgi_app__(self) -> Starlette:
         return create_app(self._service)
 
-    async def next_call(self, key: int) -> RemoteCall | None:
-        """Return the next call of a talk; ``None`` when it is over."""
+    async def next_call(self, key: int) -> Call | None:
+        """Return the next call of a talk; ``None`` at its end."""
         talk = self._engines.talks.get(key)
         return await talk.calls.get() if talk else None
 
@@ -74,15 +72,6 @@ class Pages:
         """Translate the last words of all speakers and disconnect the viewers."""
         await self._service.drain()
         self._watching.cancel()
-
-    def _pass_on(self) -> None:
-        """Copy the metrics to Ray's dashboard."""
-        for family in self._service.metrics.registry.collect():
-            for sample in family.samples:
-                if sample.name not in self._gauges:
-                    text, keys = family.documentation, tuple(sample.labels)
-                    self._gauges[sample.name] = ray_metrics.Gauge(sample.name, text, keys)
-                self._gauges[sample.name].set(sample.value, sample.labels)
 
 
 @contextlib.contextmanager
@@ -94,9 +83,9 @@ def deployed(
     port: int,
     engines: Callable[[Resolved, Runtime], SharedEngines] = SharedEngines,
 ) -> Iterator[None]:
-    """Run the application on the cluster; the last words of speakers are translated at the end.
+    """Run the application on the cluster; at the end, translate the last words of all speakers.
 
-    ``max_speakers`` is that of each replica; ``engines``, importable, makes those of one.
+    ``engines`` is an importable function that creates the engines of a replica.
     """
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     before = serve.status().applications

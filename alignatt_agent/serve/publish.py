@@ -1,7 +1,8 @@
 """Captions of a room as POSTs to YouTube or Zoom (``alignatt serve --publish``).
 
-Both take plain text in UTF-8 and a counter ``seq``, which a repeated POST keeps. YouTube has a line
-with the time in UTC at which the words were spoken before the text; any other address gets text.
+Both services accept plain text in UTF-8 and a counter ``seq``, which stays the same if a POST is
+repeated. For YouTube, the line before the text contains the time in UTC at which the words were
+spoken; any other address receives only text.
 """
 
 import asyncio
@@ -24,11 +25,11 @@ LOGGER = logging.getLogger(__name__)
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 EPOCH = 1_767_225_600
-"""Start of 2026 in Unix time; caption numbers start at the seconds since then."""
+"""Start of 2026 in Unix time; ``seq`` starts at the number of seconds since then."""
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
-    """Return room, code of the language, one of the ``known``, and address of ROOM:LANGUAGE=URL."""
+    """Return room, language code and URL of ROOM:LANGUAGE=URL; the code must be a ``known`` one."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
@@ -44,16 +45,16 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     """Post the captions of a ``destination`` until its room is closed."""
     name, target, url = destination(given)
     url += "&seq=" if "?" in url else "?seq="
-    # Both want numbers that grow, also after a restart of this server.
-    seq, spoken, zero = int(time.time()) - EPOCH, 0.0, 0.0
+    # Both services require numbers that increase, also after a restart of this server.
+    seq, spoken = int(time.time()) - EPOCH, 0.0
     with viewer(name) as room:
-        async for first, spoken_s, said_s, text in _captions(room, target):
-            if first:  # the clock may be changed during a talk, so times follow the monotonic clock
-                zero, spoken = time.time() - time.monotonic(), 0.0
-            # Audio sent faster than it was spoken shifts the estimated begin of the talk.
+        captions: asyncio.Queue[tuple[float, float, str] | None] = asyncio.Queue()
+        reading = asyncio.create_task(_read(room, target, captions))
+        while found := await captions.get():
+            spoken_s, said_s, text = found
             spoken = max(spoken_s, spoken + 0.001)
             if "youtube" in url:
-                stamp = datetime.fromtimestamp(zero + spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+                stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
                 text = f"{stamp[:-3]}\n{text}"
             kind = {"content-type": "text/plain; charset=utf-8"}
             request, pause = Request(f"{url}{seq}", f"{text}\n".encode(), kind), 1.0
@@ -62,34 +63,44 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
                     break
-                except (OSError, ValueError) as error:  # secrets follow the host
+                except (OSError, ValueError) as error:  # the log gets no secrets of the URL
                     cause = getattr(error, "code", type(error).__name__)
                     LOGGER.warning("%s did not accept a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_S)
             else:
                 LOGGER.warning("%s: a caption is a minute late and is not sent", request.host)
+        await reading
 
 
-async def _captions(room: Room, target: str) -> AsyncIterator[tuple[bool, float, float, str]]:
-    """Yield whether new text begins a talk, its monotonic times (spoken, emitted), and the text."""
-    form, line, spoken, first = layout(language(target)), "", 0.0, True
+async def _read(
+    room: Room, target: str, captions: asyncio.Queue[tuple[float, float, str] | None]
+) -> None:
+    """Read the captions of a room when they are emitted, even if a POST takes long."""
+    async for found in _captions(room, target):
+        captions.put_nowait(found)
+    captions.put_nowait(None)
+
+
+async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, float, str]]:
+    """Yield when new text was spoken (Unix time) and emitted (monotonic time), and the text."""
+    form, line, spoken, zero = layout(language(target)), "", 0.0, 0.0
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
-        message, old = LINE.validate_json(event), old - 1
-        first = first or isinstance(message, Ready)
-        said = room.arrivals(getattr(message, "audio_s", 0.0))
-        new = message.units if isinstance(message, Said) and message.target == target else ()
-        for text, start, _, begins in new if old < 0 else ():
-            if line and begins:
-                yield first, spoken, said, line
-                line, first = "", False
-            spoken = spoken if line else room.arrivals(start)
-            line = (line + text).lstrip()
-            words = line.split()
-            if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
-                yield first, spoken, said, line
-                line, first = "", False
-        if line and isinstance(message, End):
-            yield first, spoken, said, line
+        message, old, now = LINE.validate_json(event), old - 1, time.monotonic()
+        if isinstance(message, Ready) or not zero:
+            zero = time.time() - now  # the clock may be changed during a talk
+        if isinstance(message, Said) and message.target == target and old < 0:
+            for text, start, _, begins in message.units:
+                if line and begins:
+                    yield spoken, now, line
+                    line = ""
+                spoken = spoken if line else zero + now - (message.audio_s - start)
+                line = (line + text).lstrip()
+                words = line.split()
+                if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
+                    yield spoken, now, line
+                    line = ""
+        elif line and isinstance(message, End):
+            yield spoken, now, line
             line = ""

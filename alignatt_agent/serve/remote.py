@@ -1,6 +1,6 @@
-"""A stream on another machine: its calls are sent to a replica, and the results come back.
+"""A stream on another machine: its calls are sent to a replica, which returns the results.
 
-The replica fetches the calls and answers each, in order, so one request to it lasts as long as a
+The replica fetches the calls and answers them in order, so one request to it lasts as long as a
 talk.
 """
 
@@ -9,58 +9,46 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.types import Emission, EngineError, FloatArray, GatedDraft, Word
+from alignatt_agent.serve.access import gone
+from alignatt_agent.types import AlignAttError, Emission, EngineError, FloatArray, GatedDraft, Word
 
-RELEASE_S = 0.2
-"""Delay between the message that a talk was lost and the failure of its steps."""
+T = TypeVar("T")
+
+Call = Callable[[Stream], Any]
+"""A call that a replica makes on its stream; Ray can send any function."""
 
 ANSWER_S = 120.0
-"""Longest wait for the result of a call; Ray notices a dead replica within seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteCall:
-    """A method call of a stream, or of its ``target`` if given."""
-
-    target: str | None
-    method: str
-    arguments: tuple[Any, ...]
-
-    def run(self, stream: Stream) -> Any:
-        """Make the call."""
-        owner = stream if self.target is None else stream.targets[self.target]
-        return getattr(owner, self.method)(*self.arguments)
+"""Maximum wait for the result of a call; Ray detects a dead replica within seconds."""
 
 
 class RemoteStream:
     """A stream on a replica; offers the ``Stream`` methods that the server calls."""
 
-    def __init__(self, targets: Sequence[str], failed: Callable[[EngineError], None]) -> None:
+    def __init__(self, targets: Sequence[str], lost: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None  # name of the replica, once known; then ``placed`` is set
         self.placed = asyncio.Event()
-        self.calls: asyncio.Queue[RemoteCall | None] = asyncio.Queue()  # ``None``: the talk is over
-        self._failed = failed
+        self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None``: the talk is over
+        self._lost = lost  # is called if the talk ends before it is closed, like the next one
+        self.failed: Callable[[Exception], None] = lambda _: None
+        self._error: AlignAttError | None = None  # of further calls
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Future[Any]] = deque()
-        self._over = False
 
     def step(self, chunk: FloatArray) -> StreamStep:
         """Recognize and translate a chunk, ``[samples]``; not from the thread of the event loop."""
-        found: StreamStep = self.call(RemoteCall(None, "step", (chunk,)))
-        return found
+        return self.call(lambda stream: stream.step(chunk))
 
     def finish(self) -> StreamStep:
         """Translate everything to its end."""
-        found: StreamStep = self.call(RemoteCall(None, "finish", ()))
-        return found
+        return self.call(lambda stream: stream.finish())
 
-    def call(self, call: RemoteCall) -> Any:
+    def call(self, call: Callable[[Stream], T]) -> T:
         """Wait for the result of a call, or raise the error of the replica."""
-        result: Future[Any] = Future()
+        result: Future[T] = Future()
         self._loop.call_soon_threadsafe(self._send, call, result)
         try:
             return result.result(ANSWER_S)
@@ -68,7 +56,7 @@ class RemoteStream:
             raise EngineError(f"the replica has not answered for {ANSWER_S:g} s") from None
 
     async def listen(self, replies: AsyncIterator[Any]) -> None:
-        """Receive the name of the replica, then the results of the calls, until they end."""
+        """Receive the name of the replica, then the results of the calls, until the talk ends."""
         error = EngineError("the replica of this talk has stopped")
         try:
             async for reply in replies:
@@ -80,21 +68,21 @@ class RemoteStream:
         except Exception as cause:
             error = _lost(cause)
         finally:
-            unexpected, self._over = not self._over, True
-            if unexpected:
-                self._failed(error)
-                await asyncio.sleep(RELEASE_S)
+            if self._error is None:
+                self._error = gone(error)
+                self._lost(error)
+                self.failed(self._error)
             while self._waiting:
-                _settle(self._waiting.popleft(), error)
+                _settle(self._waiting.popleft(), self._error)
 
     def close(self) -> None:
         """Release the replica."""
-        self._over = True
+        self._error = self._error or EngineError("the talk is over")
         self.calls.put_nowait(None)
 
-    def _send(self, call: RemoteCall, result: Future[Any]) -> None:
-        if self._over:
-            _settle(result, EngineError("the talk is over"))
+    def _send(self, call: Call, result: Future[Any]) -> None:
+        if self._error is not None:
+            _settle(result, self._error)
         else:
             self._waiting.append(result)
             self.calls.put_nowait(call)
@@ -111,13 +99,13 @@ class RemoteTarget:
         self, words: tuple[Word, ...], accessible: int | None
     ) -> tuple[Emission, GatedDraft | None]:
         """See ``TargetStream.translate``."""
-        call = RemoteCall(self.code, "translate", (words, accessible))
-        found: tuple[Emission, GatedDraft | None] = self.stream.call(call)
-        return found
+        code = self.code
+        return self.stream.call(lambda stream: stream.targets[code].translate(words, accessible))
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """See ``TargetStream.remember``."""
-        self.stream.call(RemoteCall(self.code, "remember", (sentences, accepted)))
+        code = self.code
+        self.stream.call(lambda stream: stream.targets[code].remember(sentences, accepted))
 
 
 def _lost(cause: Exception) -> EngineError:

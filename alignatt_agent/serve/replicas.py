@@ -21,8 +21,8 @@ from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import LATER, RefusedError
-from alignatt_agent.serve.engines import EnginePool, Failed, SharedEngines
-from alignatt_agent.serve.remote import RemoteCall, RemoteStream
+from alignatt_agent.serve.engines import EnginePool, SharedEngines
+from alignatt_agent.serve.remote import Call, RemoteStream
 from alignatt_agent.types import EngineError
 
 LOGGER = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ APP, PAGES, ENGINES = "alignatt", "pages", "engines"
 """Names of the application and its deployments."""
 
 PLACE_S = 300.0
-"""Longest time that a speaker waits for a starting replica."""
+"""Maximum time that a speaker waits for a replica to start."""
 
 WATCH_S = 2.0
 """Interval between checks of the replicas' state."""
@@ -39,18 +39,18 @@ WATCH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The number of replicas, and the share of each, as Ray's options name it."""
+    """The number of replicas, and the resources of each as options of Ray."""
 
     least: int
     most: int
     speakers: int  # talks of one replica at a time
     share: Mapping[str, float]
-    grow_s: float = 1.0  # of waiting talks before another replica starts
-    shrink_s: float = 300.0  # of surplus before a replica shuts down
+    grow_s: float = 1.0  # another replica starts after talks have waited for this time
+    shrink_s: float = 300.0  # a replica shuts down after it has been surplus for this time
 
 
 class Replica:
-    """The engines of one device, for several talks at a time; ``here``: versions of the head."""
+    """The engines of one device, for several talks; ``here``: package versions of the head node."""
 
     def __init__(
         self,
@@ -73,26 +73,26 @@ class Replica:
     async def talk(
         self, key: int, source: str, targets: Sequence[str], context: str
     ) -> AsyncIterator[Any]:
-        """Yield the name of this replica, then the results of the calls of a talk, or errors."""
+        """Yield the name of this replica, then the result or the error of each call of a talk."""
         loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
-        async with self._engines.open_stream(spoken, wanted, context, lambda _: None) as stream:
+        async with self._engines.open_stream(spoken, wanted, context) as stream:
             yield self._name
             while True:
-                call: RemoteCall | None = await self._pages.next_call.remote(key)
+                call: Call | None = await self._pages.next_call.remote(key)
                 if call is None:
                     return
                 try:
-                    result = await loop.run_in_executor(self._threads, call.run, stream)
+                    result = await loop.run_in_executor(self._threads, call, stream)
                 except Exception as error:
-                    if isinstance(error, EngineError) and not self._engines.alive():
+                    if isinstance(error, EngineError) and not self._engines.healthy():
                         raise
                     result = error
                 yield result
 
     def check_health(self) -> None:
         """Raise if an engine died; Serve then replaces this replica."""
-        if not self._engines.alive():
+        if not self._engines.healthy():
             raise EngineError("an engine died")
 
     def __del__(self) -> None:
@@ -101,11 +101,11 @@ class Replica:
 
 
 class RemoteEngines(EnginePool):
-    """The engines of all replicas, behind the handle of their deployment; ``talks`` by key."""
+    """The engines of all replicas, behind the handle of their deployment."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
         super().__init__(Runtime().resolve(AgentConfig.parse(dict(config), APP)))
-        self.talks: dict[int, RemoteStream] = {}
+        self.talks: dict[int, RemoteStream] = {}  # by key
         self._handle = handle.options(stream=True)
         self._scale = scale
         self._opened = self._running = 0
@@ -113,11 +113,11 @@ class RemoteEngines(EnginePool):
 
     @contextlib.asynccontextmanager
     async def open_stream(
-        self, source: Language, targets: Sequence[Language], context: str, failed: Failed
+        self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[RemoteStream]:
-        """Open a stream on a replica with a free place, or on one that starts in time."""
+        """Open a stream on a replica that has a free place or starts in time."""
         codes = [target.code for target in targets]
-        talk = RemoteStream(codes, lambda error: self._lost(talk, error, failed))
+        talk = RemoteStream(codes, lambda error: self._lost(talk, error))
         self._opened += 1
         key = self._opened
         self.talks[key] = talk
@@ -139,17 +139,16 @@ class RemoteEngines(EnginePool):
                 replies.cancel()
                 listening.cancel()
 
-    async def watch(self, after: Callable[[], None]) -> None:
-        """Check the state of the replicas until cancelled; call ``after`` each time."""
+    async def watch(self) -> None:
+        """Check the state of the replicas until cancelled."""
         while True:
-            with contextlib.suppress(Exception):  # the controller restarts
+            with contextlib.suppress(Exception):  # e.g. while the controller restarts
                 found = await asyncio.to_thread(serve.status)
                 deployment = found.applications[APP].deployments[ENGINES]
                 running = deployment.replica_states.get("RUNNING", 0)
                 self._running = running
                 self.state = "ok" if running else "starting"
                 self.error = None if running else deployment.message or None
-            after()
             await asyncio.sleep(WATCH_S)
 
     def describe(self) -> dict[str, Any]:
@@ -164,9 +163,8 @@ class RemoteEngines(EnginePool):
             },
         }
 
-    def _lost(self, talk: RemoteStream, error: EngineError, failed: Failed) -> None:
+    def _lost(self, talk: RemoteStream, error: EngineError) -> None:
         if talk.replica is not None and talk.replica not in self._lost_replicas:
             self._lost_replicas.add(talk.replica)
             self.restarts += 1
         LOGGER.error("a talk was lost: %s", error)
-        failed(error)

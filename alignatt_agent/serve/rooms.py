@@ -1,6 +1,6 @@
-"""Rooms: one speaker, any number of viewers, and the text so far.
+"""Rooms, each with one speaker, any number of viewers, and the text so far.
 
-The text of an empty room is kept in memory for a while; a journal keeps a copy, if configured.
+The text of an empty room is kept in memory for a while; a journal, if configured, keeps a copy.
 """
 
 import asyncio
@@ -14,41 +14,18 @@ from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Said, Tail
 
 MAX_EVENTS = 50_000
-"""Events that a room keeps: several hours of speech in a few languages."""
+"""Maximum number of events that a room keeps: several hours of speech in a few languages."""
 
 MOST_DIGITS = 9
-"""Most digits of an event number from a viewer."""
-
-PAUSE_S = 1.0
-"""Delay of audio after the previous audio that counts as a pause."""
+"""Maximum number of digits of an event number from a viewer."""
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
 
-class Arrivals:
-    """Arrival times of the audio of a talk, which pauses of the sender delay."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[float, float]] = []  # time of the talk, seconds until it arrived
-
-    def note(self, start_s: float, end_s: float) -> None:
-        """Record that the audio between two times of the talk has arrived."""
-        late = time.monotonic() - end_s
-        if not self._parts or late > self._parts[-1][1] + PAUSE_S:
-            self._parts.append((start_s, late))
-        elif late < self._parts[-1][1]:  # it was sent faster than it was spoken
-            self._parts[-1] = (self._parts[-1][0], late)
-
-    def __call__(self, audio_s: float) -> float:
-        """Return when a time of the talk arrived, by the monotonic clock."""
-        known = [late for start_s, late in self._parts if start_s <= audio_s]
-        return audio_s + (known or [late for _, late in self._parts[:1]] or [time.monotonic()])[-1]
-
-
 class Room:
-    """The messages of one speaker, for present and later viewers; ``tail`` resumes the talk.
+    """The messages of one speaker, for present and later viewers.
 
-    ``session`` is the key of the talk, with which its speaker continues it.
+    A speaker continues the talk with the key ``session``; ``tail`` is the state to resume from.
     """
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
@@ -57,20 +34,20 @@ class Room:
         self.free = asyncio.Event()  # set while there is no speaker
         self.free.set()
         self.held_until = 0.0  # until then no other speaker may begin a talk here
-        self.back: asyncio.Future[bool] | None = None  # result: is the audio resent?
-        self.lost = self._closed = False  # the connection of the speaker; the room
+        self.back: asyncio.Future[bool] | None = None  # its result: whether the audio is resent
+        self.lost = False  # whether the connection of the speaker was lost
+        self._closed = False
         self._journal = journal or Journal()
         self._talk = ""
         self._news = asyncio.Event()
         self.begin()
 
     def begin(self, session: str = "") -> None:
-        """Start a new talk and forget the old one."""
+        """Start a new talk and discard the old one."""
         self.forget()
         self._talk = secrets.token_hex(8)
         self.session = session
         self.tail = Tail.at(0.0)
-        self.arrivals = Arrivals()
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
         if session:
@@ -79,7 +56,7 @@ class Room:
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
-        """End a stream whose speaker is back or replaced; ``resent``: the audio is sent again."""
+        """End a stream whose speaker has reconnected or is replaced; ``resent``: with its audio."""
         if self.back and not self.back.done():
             self.back.set_result(resent)
 
@@ -98,10 +75,10 @@ class Room:
                 self._keep(line.model_dump_json())
 
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
-        """Send the events to all viewers and keep them, and the state after them.
+        """Send the events to all viewers; keep them and the state after them.
 
-        The journal gets them first, so a killed server still has all events that viewers saw.
-        Returns all messages, events with their ids.
+        The journal is written first, so that it contains all events that viewers have received.
+        Returns all messages; events have their ids.
         """
         self.tail = tail or self.tail
         texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
@@ -109,7 +86,7 @@ class Room:
         try:
             if written := self._journal.append(self._talk, *lines):
                 await asyncio.shield(asyncio.wrap_future(written))
-        finally:  # also if the speaker is disconnected meanwhile
+        finally:  # also if the speaker disconnects during the wait
             ids = [text and self._keep(text) for text in texts]
             self._wake()
         named = zip(found, ids, strict=True)
@@ -136,9 +113,9 @@ class Room:
                 yield message.model_copy(update={"id": f"{self._talk}.{number}"})
 
     async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
-        """Yield the events after ``since``, as they come, until the room is closed.
+        """Yield the events after ``since`` when they occur, until the room is closed.
 
-        Each is the id for ``Last-Event-ID``, which is the talk and a number, and a message as JSON.
+        An event consists of its id (talk and number, for ``Last-Event-ID``) and a message as JSON.
         """
         talk, position = self._talk, self._position(since)
         while True:
@@ -165,7 +142,7 @@ class Room:
         return min(int(number), known)
 
     def close(self) -> None:
-        """Disconnect the viewers once they have all events."""
+        """Disconnect the viewers after they have received all events."""
         self._closed = True
         self._wake()
 
@@ -182,7 +159,7 @@ def check_name(name: str) -> None:
 
 
 class Rooms:
-    """The rooms of a server, and of its journal; an empty one is kept for ``keep_s`` seconds."""
+    """The rooms of a server and its journal; an empty room is kept for ``keep_s`` seconds."""
 
     def __init__(
         self,
@@ -208,7 +185,7 @@ class Rooms:
         return self._rooms.get(name)
 
     def enter(self, name: str, new: Room | None = None) -> Room:
-        """Return a room, a new one if there is none; ``leave`` must be called later."""
+        """Return a room, which is created if necessary; the caller must call ``leave`` later."""
         self._left.pop(name, None)
         return self._rooms.setdefault(name, new or Room(name, self._journal))
 
@@ -223,9 +200,9 @@ class Rooms:
             room.forget()
 
     async def recall(self, session: str | None, kept_s: float | None) -> None:
-        """End the stream of a speaker who is back; their audio is kept from ``kept_s`` on.
+        """End the old stream of a speaker who has reconnected, with the audio from ``kept_s`` on.
 
-        The server may not have noticed that the old connection was lost.
+        The old connection may be lost without the server's knowledge.
         """
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
             room.end_wait(kept_s is not None and kept_s <= room.tail.start_s)
@@ -240,7 +217,7 @@ class Rooms:
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
-        """Return the room for a speaker, exclusively until ``free``; see ``Start``."""
+        """Reserve a room for a speaker until ``free``; see ``Start`` for the arguments."""
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:
@@ -271,7 +248,7 @@ class Rooms:
                 self._rooms.pop(name).forget()
 
     async def close(self) -> None:
-        """Disconnect the viewers once they have all events; wait for the journal."""
+        """Disconnect the viewers after they have received all events; wait for the journal."""
         for room in self:
             room.close()
         await asyncio.to_thread(self._journal.flush)

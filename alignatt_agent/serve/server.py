@@ -1,4 +1,4 @@
-"""uvicorn with our limits; it translates the last words before it stops."""
+"""uvicorn with our limits; before it stops, the last words are translated."""
 
 import asyncio
 import contextlib
@@ -18,19 +18,19 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
 PING_S = 20.0
-"""Proxies close silent connections."""
+"""Interval of the server's pings, as proxies close silent connections."""
 
 REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
-"""Time for a request to arrive, also if too many connections have sent none."""
+"""Time for a request to arrive; less if more connections are silent, in all or of one address."""
 
 MOST_PINGS, PIECE = 100, 4096
-"""Most pings of a WebSocket per second, and bytes that are read at once."""
+"""Maximum number of pings of a WebSocket per second, and of bytes that are read at once."""
 
 CLOSE_S = 2.0
 """Time for clients to answer the close of their connection when the server stops.
 
-uvicorn then cuts the connection. If the speaker still sends, the connection is reset, and libraries
-whose send fails drop what they have not read: the last words.
+After it, uvicorn aborts the connection. If the speaker is still sending, the connection is reset.
+Client libraries then discard the last words if they have not read them yet.
 """
 
 
@@ -43,14 +43,14 @@ def listen(host: str, port: int) -> socket.socket:
         taken.bind(address)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host}:{port} ({error.strerror}): stop what listens there, or take "
-            "another one with --port"
+            f"cannot listen on {host}:{port} ({error.strerror}): stop the program that does, or "
+            "choose another port with --port"
         ) from None
     return taken
 
 
 class FewPings(WebSocketsSansIOProtocol):
-    """A WebSocket that is closed with a reason if its client sends too many pings."""
+    """A WebSocket that closes itself with a reason if its client sends too many pings."""
 
     _pings, _since = 0, 0.0
 
@@ -61,7 +61,7 @@ class FewPings(WebSocketsSansIOProtocol):
                 super().data_received(data[begin : begin + PIECE])
 
     def handle_ping(self) -> None:
-        """Answer, and count."""
+        """Answer a ping, and count it."""
         super().handle_ping()
         self._pings += 1
         if (now := time.monotonic()) > self._since + 1:
@@ -72,9 +72,9 @@ class FewPings(WebSocketsSansIOProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn that translates the audio so far before it closes connections.
+    """A uvicorn server that translates the audio received so far before it closes connections.
 
-    ``ready`` is called when clients can connect.
+    It calls ``ready`` when clients can connect.
     """
 
     def __init__(self, service: Service, ready: Callable[[], None] = lambda: None) -> None:
@@ -84,8 +84,9 @@ class Server(uvicorn.Server):
                 ws=FewPings,
                 ws_max_size=MAX_EVENT,
                 ws_ping_interval=PING_S,
-                # The pong of a client that sends faster than real time waits behind its audio (a
-                # file of ten minutes lost its connection after 40 s); ``idle_s`` finds dead ones.
+                # The pong of a client that sends faster than real time waits behind its audio: with
+                # a timeout, the connection of a ten-minute file was lost after 40 s. ``idle_s``
+                # detects dead clients.
                 ws_ping_timeout=None,
                 ws_per_message_deflate=False,
                 access_log=False,  # addresses may contain tokens
@@ -96,10 +97,10 @@ class Server(uvicorn.Server):
         )
         self._service = service
         self._ready = ready
-        self._silent: dict[Any, float] = {}  # since when, oldest first
+        self._silent: dict[Any, float] = {}  # begin of the silence of each connection, oldest first
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, with as many file descriptors as are allowed."""
+        """Start to listen, with the maximum number of file descriptors."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2**16)), hard))
         await super().startup(sockets)
@@ -113,7 +114,7 @@ class Server(uvicorn.Server):
             self._captured_signals.clear()
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections without a request after a while, or the oldest of too many."""
+        """Close connections that send no request for a while, or the oldest ones of too many."""
         now, opened, known = time.monotonic(), self.server_state.connections, self._silent
         found = [*filter(opened.__contains__, known), *(opened - known.keys())]
         http = [one for one in found if hasattr(one, "cycle")]
@@ -129,7 +130,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse new connections, let the streams end, then close the connections."""
+        """Refuse new connections, wait for the streams to end, then close the connections."""
         for server in self.servers:
             server.close()
         draining = asyncio.ensure_future(self._service.drain())

@@ -32,7 +32,7 @@ from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.rooms import Room, Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
-from alignatt_agent.types import AlignAttError, EngineError
+from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
@@ -45,7 +45,7 @@ ONSET_S = 0.3
 """Audio before the first open word that is recognized again, at most half of the pause."""
 
 SILENT_S = 5.0
-"""Audio without words after which none of it is recognized again."""
+"""After this much audio without words, none of it is recognized again."""
 
 LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""
@@ -61,7 +61,7 @@ class OpenTalk:
 
 
 class Service:
-    """Shared state of a server's connections; streams end when ``closing`` is set."""
+    """Shared state of the connections of a server; streams end when ``closing`` is set."""
 
     def __init__(self, engines: EnginePool, limits: Limits) -> None:
         self.engines = engines
@@ -82,14 +82,13 @@ class Service:
     # ------------------------------------------------------------------ speakers
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:
-        """Count a speaker, or raise ``RefusedError`` if there are too many or the server stops."""
+        """Count a speaker; refuse one if there are too many or the server stops."""
         if self.closing.is_set():
             raise RefusedError("closing", "the server stops", GOING)
         if self._speakers >= self.limits.max_speakers:
-            for room in filter(attrgetter("lost"), self.rooms):  # places for the next attempt
+            for room in filter(attrgetter("lost"), self.rooms):  # frees places for the next attempt
                 room.end_wait()
-            message = f"limit of {self._speakers} speakers: try again later"
-            raise RefusedError("busy", message, LATER)
+            raise _full("speaker", self._speakers)
         self._speakers += 1
         self._idle.clear()
         try:
@@ -103,7 +102,7 @@ class Service:
     async def speech(
         self, request: Start, deliver: Callable[[list[Message]], Awaitable[None]]
     ) -> AsyncIterator[OpenTalk]:
-        """Open a stream for a speaker, with messages to ``deliver``; it ends with the context.
+        """Open a stream for a speaker, and ``deliver`` its messages until the context ends.
 
         Raises:
             RefusedError: the request cannot be accepted; the message says why.
@@ -114,14 +113,8 @@ class Service:
             source, targets = self.languages(request.source, request.targets)
             resampler = Resampler(sampling_rate(request.sample_rate))
             context = await self.context(request.context, request.room or "")
-            stream: SpeakerStream | None = None
-
-            def failed(error: EngineError) -> None:
-                if stream is not None:  # until then calls of the talk fail
-                    stream.fail(error)
-
             talk = await opened.enter_async_context(
-                self.engines.open_stream(source, targets, context, failed)
+                self.engines.open_stream(source, targets, context)
             )
             room = self.rooms.take(request.room, request.session, request.new)
             opened.callback(self.rooms.free, room)
@@ -144,8 +137,9 @@ class Service:
                 said={code: text_of(units) for code, units in tail.said.items()},
                 deliver=everybody,
                 threads=self._threads,
-                arrivals=room.arrivals,
             )
+            if isinstance(talk, RemoteStream):
+                talk.failed = stream.fail
             policies = dict.fromkeys(config.policy_for(item.code).name for item in targets)
             ready = Ready(
                 room=room.name,
@@ -169,7 +163,7 @@ class Service:
     def languages(
         self, source: str | None, targets: Sequence[str]
     ) -> tuple[Language, tuple[Language, ...]]:
-        """Return the languages of a request; ``RefusedError`` if this server does not have one."""
+        """Return the languages of a request; refuse languages that this server does not have."""
         spoken = language(self.engines.resolved.config.source_language)
         try:
             given = spoken if source is None else language(source)
@@ -193,7 +187,7 @@ class Service:
         return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
 
     async def context(self, given: str | None, talk: str = "", *others: str) -> str:
-        """Return the names and terms of a talk: the client's, checked with ``others``, or ours."""
+        """Return names and terms: the client's, checked with ``others``, or the configured ones."""
         resolved = self.engines.resolved
         if given is None:
             return resolved.config.speech.context_of(talk)
@@ -205,10 +199,10 @@ class Service:
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:
-        """Refuse a viewer beyond the limit, or with an invalid room name."""
+        """Refuse a viewer if there are too many, or if the room name is invalid."""
         check_name(name)
         if self.viewers >= self.limits.max_viewers:
-            raise RefusedError("busy", f"limit of {self.viewers} viewers: try again later", LATER)
+            raise _full("viewer", self.viewers)
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
@@ -225,7 +219,7 @@ class Service:
 
     # ------------------------------------------------------------------ the server
     def health(self) -> dict[str, Any]:
-        """Return the state of the server; dead engines are restarted."""
+        """Return the state of the server, and restart dead engines."""
         self.engines.restart_dead()
         resolved = self.engines.resolved
         return {
@@ -243,14 +237,14 @@ class Service:
         }
 
     async def watch(self) -> None:
-        """Forget old rooms and restart dead engines, until cancelled."""
+        """Discard old rooms and restart dead engines, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_S)
             self.rooms.sweep()
             self.engines.restart_dead()
 
     async def drain(self) -> None:
-        """End all streams, translate their last words, disconnect the viewers; may be repeated."""
+        """End all streams, translate their last words, disconnect the viewers; can be repeated."""
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
@@ -260,8 +254,13 @@ class Service:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
+def _full(kind: str, limit: int) -> RefusedError:
+    plural = "" if limit == 1 else "s"
+    return RefusedError("busy", f"limit of {limit} {kind}{plural}: try again later", LATER)
+
+
 def sampling_rate(rate: object) -> int:
-    """Return a client's sampling rate in Hz; ``RefusedError`` if it is not valid."""
+    """Return a client's sampling rate in Hz; refuse an invalid one."""
     if isinstance(rate, bool) or not isinstance(rate, int | float):
         raise RefusedError("sample-rate", f"sample_rate must be a number of Hz, got {rate!r}")
     if not LOWEST <= rate <= HIGHEST or rate != int(rate):
@@ -273,9 +272,9 @@ def sampling_rate(rate: object) -> int:
 async def _resume(
     talk: Stream | RemoteStream, tail: Tail, kept_s: float | None
 ) -> tuple[Tail, list[Gap]]:
-    """Continue an open sentence in a new stream, if the client sends its audio from ``kept_s`` on.
+    """Continue an open sentence in a new stream, if the client has its audio from ``kept_s`` on.
 
-    Returns the initial state, and the gap, if any.
+    Returns the initial state of the stream, and the gap, if there is one.
     """
     start_s, begin_s = tail.start_s, max(tail.audio_s, kept_s or 0.0)
     if kept_s is None or kept_s > start_s:
@@ -290,7 +289,7 @@ async def _resume(
 def _after(tail: Tail, found: Sequence[Message]) -> Tail:
     """Return the state after the messages of a step.
 
-    A failed step closes no sentence: its sentences are translated with the next step.
+    A failed step closes no sentence: the next step translates its sentences.
     """
     failed = any(isinstance(message, Error | StepError) for message in found)
     audio_s, start_s, closed_s = tail.audio_s, tail.start_s, tail.closed_s

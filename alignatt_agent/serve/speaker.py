@@ -1,4 +1,4 @@
-"""One speaker: audio in, steps of the cascade in a thread, messages out."""
+"""The stream of one speaker: it queues audio, runs steps in a thread, and delivers messages."""
 
 import asyncio
 import logging
@@ -12,11 +12,10 @@ from functools import partial
 import numpy as np
 
 from alignatt_agent.cascade.stream import Stream, StreamStep
-from alignatt_agent.serve.access import BROKEN, LATER, RefusedError, public
+from alignatt_agent.serve.access import BROKEN, RefusedError, gone, public
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.serve.rooms import Arrivals
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import Resampler
 from alignatt_agent.types.stopwatch import STAGES
@@ -24,22 +23,22 @@ from alignatt_agent.types.stopwatch import STAGES
 LOGGER = logging.getLogger(__name__)
 
 MAX_KEPT_S = 300.0
-"""Audio that may wait while engines are restarted."""
+"""Maximum amount of waiting audio while engines are restarted."""
 
 MAX_WAITING_S = 5.0
-"""Audio that may wait; if there is more, the client is not read, and TCP slows it down."""
+"""Maximum amount of waiting audio; beyond it, the client is not read, and TCP slows it down."""
 
 CATCH_UP_S = 1.0
-"""Longest live step, or twice the time of the last one, after an outage or when a talk is resumed:
-the recognizer finds sentences only in short enough steps."""
+"""Maximum audio of a live step after an outage or when a talk is resumed; if the previous step took
+more than half of it, twice that time. The recognizer finds sentences only if steps are short."""
 
 ATTEMPTS = 3
-"""Successive failed steps after which the stream ends."""
+"""Number of successive failed steps after which the stream ends."""
 
 
 @dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's stream through the cascade; ``finished`` when all audio is translated."""
+    """One speaker's stream through the cascade; ``finished`` after all audio is translated."""
 
     stream: Stream | RemoteStream
     engines: EnginePool
@@ -49,8 +48,7 @@ class SpeakerStream:
     offset_s: float  # length of the talk before this stream
     deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
     threads: Executor
-    said: dict[str, str] = field(default_factory=dict)  # of the open sentence, by target
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    said: dict[str, str] = field(default_factory=dict)  # text of the open sentence, by target
 
     def __post_init__(self) -> None:
         self._grid = self.chunk_ms * SAMPLE_RATE // 1000
@@ -72,32 +70,30 @@ class SpeakerStream:
         return self.offset_s + self._heard / SAMPLE_RATE
 
     async def feed(self, data: bytes) -> None:
-        """Add audio of the client, and wait while the queue is full; ignored after the end."""
+        """Add audio of the client, unless the stream has ended; wait while the queue is full."""
         if len(data) % 2:
             expected = "audio must be whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self.resampler(np.frombuffer(data, "<i2"))
-        before_s = self.audio_s + self._waiting / SAMPLE_RATE
         self._put(samples[:0] if self._ended else samples)
-        self.arrivals.note(before_s, self.audio_s + self._waiting / SAMPLE_RATE)
         while self._waiting > self._may_wait_s * SAMPLE_RATE:
             self._taken.clear()
             await self._taken.wait()
 
     def end(self) -> None:
-        """End the audio; the rest is translated to its end."""
+        """End the audio; the waiting audio is still translated."""
         if not self._ended:
             self._ended = True
             self._put(self.resampler.finish())
             self._arrived.set()
 
     def fail(self, error: Exception) -> None:
-        """End the stream at once, e.g. because its engines failed; nothing more is translated."""
+        """End the stream immediately; the waiting audio is not translated."""
         if not self._failed.done():
-            self._failed.set_exception(gone(error) if isinstance(error, EngineError) else error)
+            self._failed.set_exception(error)
 
     async def run(self) -> None:
-        """Translate until the end of the stream, or raise ``RefusedError`` if the engines fail."""
+        """Translate until the stream ends; raise ``RefusedError`` if the engines fail."""
         running = asyncio.ensure_future(self._run())
         try:
             await asyncio.wait({running, self._failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -107,7 +103,7 @@ class SpeakerStream:
         finally:
             running.cancel()
             if self._failed.done():
-                self._failed.exception()  # retrieved, if both happened together
+                self._failed.exception()  # marks it as retrieved, if both happened together
             else:
                 self._failed.cancel()
 
@@ -145,7 +141,7 @@ class SpeakerStream:
         return chunk
 
     async def _attempt(self, call: Callable[[], StreamStep], samples: int = 0) -> bool:
-        """Make one step and deliver its messages; returns whether every target succeeded."""
+        """Run one step and deliver its messages; return whether every target succeeded."""
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
@@ -155,6 +151,8 @@ class SpeakerStream:
             failures += step.failures.items()
         except EngineError as error:
             failures.append((None, error))
+        except RefusedError:  # its replica was lost
+            raise
         except Exception as error:
             LOGGER.exception("a step failed")
             message = f"the step failed ({type(error).__name__}: {error})"
@@ -181,7 +179,7 @@ class SpeakerStream:
         return not failures
 
     async def _interrupt(self, error: Exception) -> None:
-        """Wait for engines that are restarted; the stream and new audio are kept."""
+        """Wait while engines are restarted; keep the state of the stream and new audio."""
         LOGGER.warning("a stream waits for the engines: %s", error)
         self._may_wait_s, self._longest_s = MAX_KEPT_S, CATCH_UP_S
         if not await self.engines.revive():
@@ -191,7 +189,7 @@ class SpeakerStream:
     def _status(self, seconds: float, step: StreamStep | None) -> Status:
         heard_s = self._heard / SAMPLE_RATE
         steps = step.steps.values() if step is not None else ()
-        # Targets are translated in parallel: a step waits for the slowest.
+        # Targets are translated in parallel, so the slowest one determines the time.
         slowest = {
             stage: max(own.seconds.get(stage, 0.0) for own in steps) for stage in STAGES if steps
         }
@@ -202,10 +200,3 @@ class SpeakerStream:
             stages={stage: round(1000 * took) for stage, took in slowest.items()},
             rtf=round(self._busy_s / heard_s, 2) if heard_s else 0.0,
         )
-
-
-def gone(error: Exception) -> RefusedError:
-    """Return the error of a talk whose engines failed."""
-    return RefusedError(
-        "engine", f"{error}; the engines are being started again, try again in a minute", LATER
-    )

@@ -21,11 +21,11 @@ FORMATS = {
 """Media types of the formats."""
 
 LATEST = 200
-"""Number of messages, in all languages, that contain two sentences."""
+"""Number of last messages, in all languages, in which two sentences are sought."""
 
 
 def transcript(room: Room, target: str, kind: str) -> str:
-    """Return the text of a target so far, in one of ``FORMATS``; times are those of the speech."""
+    """Return the text of a target so far, in one of ``FORMATS``, with the times of the speech."""
     found = list(_said(room, target, LATEST if kind == "json" else 0))
     if not found:
         raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)
@@ -45,7 +45,7 @@ def transcript(room: Room, target: str, kind: str) -> str:
 
 
 def _said(room: Room, target: str, last: int = 0) -> Iterator[tuple[Said, bool]]:
-    """Yield the units, and whether each begins a sentence."""
+    """Yield the units, and for each whether it begins a sentence."""
     for one in room.messages(last):
         if isinstance(one, messages.Gap):
             yield Said(" […]", SourceSpan(one.start, one.end), one.end), True

@@ -59,7 +59,6 @@ class Recording:
     Attributes:
         seconds: length of the source, if known before decoding.
         found: codec, rate and channels, for the user.
-        tracks: number of audio tracks.
     """
 
     def __init__(
@@ -83,8 +82,7 @@ class Recording:
             self._container: Any = av.open(source, **given)
         except self._errors as error:
             raise self._failed(error) from error
-        self.tracks = len(self._container.streams.audio)
-        if not self.tracks:
+        if not self._container.streams.audio:
             self._container.close()
             raise AudioError(f"{self._name} has no audio track")
         self._stream = self._container.streams.audio[0]

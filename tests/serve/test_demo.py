@@ -1,7 +1,5 @@
 """`alignatt demo`: talks go into a room in turn, their captions open."""
 
-import pytest
-
 from alignatt_agent.serve import demo
 from tests.fakes import agent as fakes
 from tests.serve.live import Running, german, get, make_service
@@ -22,15 +20,8 @@ def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
     assert shown == [german(12), german(6)]
 
 
-@pytest.mark.parametrize("screen", [None, ":0"])
-def test_the_page_opens_where_there_is_a_screen(monkeypatch, capsys, screen):
-    opened = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+def test_the_address_of_the_page_is_printed(monkeypatch, capsys):
     monkeypatch.setattr(demo, "_play", lambda address, talks: None)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.delenv("DISPLAY", raising=False)
-    if screen:
-        monkeypatch.setenv("DISPLAY", screen)
 
     def serve(argv, begin):
         assert argv == ["--config", "micro-low", "--port", "8090"]
@@ -39,6 +30,4 @@ def test_the_page_opens_where_there_is_a_screen(monkeypatch, capsys, screen):
 
     monkeypatch.setattr("alignatt_agent.serve.cli.main", serve)
     assert demo.main(["--port", "8090"]) == 0
-    address = "http://127.0.0.1:8090/captions?room=demo&target=de"
-    assert opened == [address] * bool(screen)
-    assert address in capsys.readouterr().out
+    assert "http://127.0.0.1:8090/captions?room=demo&target=de" in capsys.readouterr().out

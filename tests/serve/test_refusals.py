@@ -56,7 +56,8 @@ def shared(tmp_path_factory):
         ("/ws", [ours(targets=["klingon"])], "language"),
         pytest.param("/ws", [ours(targets=["it"])], "language", id="no head set"),
         ("/ws", [ours(source="zh")], "language"),
-        ("/ws", [ours(sample_rate=32)], "sample-rate"),
+        ("/ws", [ours(sample_rate=7999)], "sample-rate"),
+        ("/ws", [ours(sample_rate=16000.5)], "sample-rate"),
         ("/ws", ['{"type": "start", "targets": ["de"], "sample_rate": NaN}'], "sample-rate"),
         ("/ws", [ours(room="a b")], "room"),
         pytest.param("/ws", [ours(session="x")], "session", id="no such session"),
@@ -222,6 +223,6 @@ def test_viewers_beyond_the_limit_are_told(tmp_path):
         live.wait_until(lambda: server.service.viewers == 1)
         status, headers, body = live.get(server.port, "/events?room=talk")
         assert (status, headers["retry-after"]) == (503, "10")
-        assert "limit of 1 viewers: try again later" in body
+        assert "limit of 1 viewer: try again later" in body
         assert first.status == 200
         assert live.get(server.port, "/events?room=a%20b")[0] == 400

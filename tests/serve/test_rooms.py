@@ -35,12 +35,13 @@ async def collected(room, since=""):
     return [(key, json.loads(text)["units"][0][0]) async for key, text in room.follow(since)]
 
 
-@pytest.mark.parametrize("since", ["nonsense", "deadbeef.2", ".", "deadbeef.x", "1.99999999999"])
+@pytest.mark.parametrize("since", ["nonsense", "deadbeef.2", ".", "TALK.x", "TALK." + "9" * 5000])
 @asynchronous
-async def test_a_position_in_another_talk_begins_at_the_beginning(since):
+async def test_a_position_that_is_not_known_begins_at_the_beginning(since):
     room = Room("talk")
     await room.publish(said("a"))
     room.close()
+    since = since.replace("TALK", room._talk)
     assert [text for _, text in await collected(room, since)] == ["a"]
 
 
@@ -73,6 +74,7 @@ async def test_a_room_remembers_so_much(monkeypatch):
 @asynchronous
 async def test_rooms_have_one_speaker_who_can_come_back():
     found = Rooms(keep_s=600)
+    assert len(found.take(None, None).name) >= 16  # nobody guesses it
     room = found.take("talk", None)
     session = room.session
     for given in (("talk", None), (None, session)):
@@ -81,18 +83,10 @@ async def test_rooms_have_one_speaker_who_can_come_back():
         assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
     await room.publish(said("a"))
     found.free(room)
-    with pytest.raises(RefusedError, match="an unfinished talk: .* wait 10 minutes"):
-        found.take("talk", None)
     assert found.take(None, session) is room
     for guess in ("guess", ""):
         with pytest.raises(RefusedError, match="this talk is over"):
             found.take(None, guess)
-
-
-def test_nobody_guesses_a_room_without_a_name(kept):
-    one, other = kept.take(None, None), kept.take(None, None)
-    assert one.name != other.name
-    assert len(one.name) >= 16
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "../etc", "a.b", "ä\n"])
@@ -128,7 +122,7 @@ async def test_a_talk_is_held_for_its_page_though_viewers_stay(kept, clock):
     kept.enter("talk").viewers += 1
     kept.free(room)
     for clock.now in (0.0, 9.9):
-        with pytest.raises(RefusedError, match="room 'talk' has an unfinished talk"):
+        with pytest.raises(RefusedError, match="'talk' has an unfinished talk: .* wait 0 minutes"):
             kept.take("talk", None)
     clock.now = 10.0
     assert kept.take("talk", None) is room
@@ -139,20 +133,6 @@ def test_a_room_in_which_nothing_was_said_is_forgotten_at_once(kept):
     for number in range(3):
         kept.leave(kept.enter(f"guess-{number}"))
     assert list(kept) == []
-
-
-@asynchronous
-async def test_a_speaker_who_is_back_waits_for_the_old_stream_alone(kept):
-    room = kept.take("talk", None)
-    room.back = asyncio.get_running_loop().create_future()
-    waiting = asyncio.create_task(kept.recall(room.session, 0.0))
-    await asyncio.sleep(0)
-    assert await room.back
-    assert not waiting.done()
-    kept.free(room)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert waiting.done()
 
 
 @asynchronous

@@ -57,14 +57,12 @@ def test_viewers_see_the_same_whenever_they_come(server):
         live.wait_until(lambda: early.saw("said"))
         late = live.Viewer(server.port)
         back = live.Viewer(server.port, **{"Last-Event-ID": early.ids[0]})
-        talk = early.ids[0].partition(".")[0]
-        odd = live.Viewer(server.port, **{"Last-Event-ID": f"{talk}.{'9' * 5000}"})
         live.send(socket, live.TALK[len(live.TALK) // 2 :], stop=True)
         live.until(socket, "end")
-    for viewer in (early, late, back, odd):
+    for viewer in (early, late, back):
         live.wait_until(lambda viewer=viewer: viewer.saw("end"))
     assert live.text_of(early.events) == live.GERMAN
-    assert late.events == odd.events == early.events
+    assert late.events == early.events
     assert back.events == early.events[1:]
     assert "session" not in json.dumps(early.events)
     assert {event["type"] for event in early.events} == {"ready", "said", "end"}

@@ -14,7 +14,6 @@ import pytest
 from openai import AsyncOpenAI
 
 from alignatt_agent.serve.access import MAX_MESSAGE
-from alignatt_agent.serve.wires import realtime
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -117,15 +116,6 @@ async def test_the_openai_sdk_is_told_what_is_wrong(server):
     (*_, error) = await openai_talk(server, "klingon", at_24_khz(2))
     assert (error.type, error.error.code) == ("error", "language")
     assert error.error.type == "invalid_request_error"
-
-
-@pytest.mark.parametrize(
-    ("name", "levels"),
-    [("audio/pcmu", [-32124, 0, 32124]), ("g711_alaw", [-5504, -848, 5504])],  # G.711's tables
-)
-def test_telephone_audio_is_decoded(name, levels):
-    found = realtime._decoded(base64.b64encode(b"\x00\x7f\x80"), realtime.CODECS[name])
-    assert np.frombuffer(found, "<i2").tolist() == levels
 
 
 @live.asynchronous

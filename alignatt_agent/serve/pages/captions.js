@@ -1,4 +1,4 @@
-// Captions of a room for readers: ?room=talk&target=de&lines=all, and if wanted delay=3 (s), token=…
+// Captions of a room for readers: ?room=talk&target=de&lines=all; optional: delay=3 (s), token=…
 import { Follower } from './follow.js'
 import { kept, ownName, setUpReading, stayAwake } from './settings.js'
 import { speak, Text } from './text.js'
@@ -8,8 +8,8 @@ import { reader, say, translate } from './words.js'
 const $ = id => document.getElementById(id)
 const query = new URLSearchParams(location.search)
 const room = query.get('room'), target = query.get('target')
-const PARAGRAPH = 300 // characters, then the next sentence begins another one
-const OVER = 600000 // ms after which a talk that does not go on is over
+const PARAGRAPH = 300 // characters; after them, the next sentence begins another paragraph
+const OVER = 600000 // ms after which a talk that is not continued counts as over
 
 translate()
 const text = new Text($('text'), PARAGRAPH)
@@ -50,7 +50,7 @@ const on = {
   end() { show('paused'); speak(text.finish(), target) },
 }
 
-// The last sentence stands out.
+// Highlights the last sentence.
 function mark() {
   if (!text.last || !globalThis.Highlight) return
   const range = new Range()
@@ -79,7 +79,7 @@ stayAwake(() => true)()
 if (target) {
   $('lines').lang = $('spoken').lang = target
   $('save').hidden = false
-  $('save').onclick = () => { // needs no server, which may have forgotten the talk
+  $('save').onclick = () => { // works without the server, which may have removed the talk
     const link = document.createElement('a'), paragraphs = [...$('text').querySelectorAll('p')].map(item => item.textContent.trim())
     link.href = URL.createObjectURL(new Blob([paragraphs.join('\n\n'), '\n'], { type: 'text/plain' }))
     link.download = `${room}.${target}.txt`
@@ -101,7 +101,7 @@ if (!room) {
   const settings = watch(room, query, {
     on: message => on[message.type]?.(message),
     open() {
-      show(lost && state === 'live' ? 'interrupted' : state) // until somebody speaks again
+      show(lost && state === 'live' ? 'interrupted' : state) // until the talk continues
       lost = false
       if ($('notice').textContent.startsWith('The server says: ')) $('notice').textContent = ''
     },

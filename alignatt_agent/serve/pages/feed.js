@@ -1,7 +1,7 @@
-// What a room publishes, and what became of the connection.
+// The messages of a room, and the state of the connection.
 const WAIT = 5000
 
-// Posts to its ports: { said: [[id, message], …] }, { open: true }, { lost: true } while it comes back by itself,
+// Posts to its ports: { said: [[id, message], …] }, { open: true }, { lost: true } while the browser reconnects,
 // { refused: text }.
 export class Feed {
   constructor(address) { this.address = address; this.ports = new Set(); this.past = []; this.id = '' }
@@ -32,13 +32,13 @@ export class Feed {
       this.post({ said: [[lastEventId, message]] })
     }
     source.onerror = () => {
-      // It comes back by itself, and misses nothing, unless the server refused.
+      // The browser reconnects and misses nothing, unless the server refused the connection.
       this.post({ lost: true })
       if (source.readyState === EventSource.CLOSED) this.ask(url)
     }
   }
 
-  // Browsers do not tell why a stream of events was refused.
+  // Browsers do not report why a stream of events was refused.
   async ask(url) {
     const stop = new AbortController()
     try {

@@ -1,10 +1,10 @@
 // Keeps the end of a scrolling box in view until its reader scrolls back; a button returns to the end.
 const NEAR = 8 // pixels from the end that count as the end
-const HAND = 1000 // ms after which a scroll does not come from a hand; scrolls that go on count on
+const HAND = 1000 // ms after the last touch during which scrolling counts as the user's; continued scrolling extends them
 const KEYS = ['ArrowUp', 'PageUp', 'Home', ' ']
 
 export class Follower {
-  // box scrolls, content is what grows in it, back is the button.
+  // box: the element that scrolls; content: its growing content; back: the button.
   constructor(box, content, back) {
     Object.assign(this, { box, back, following: true, top: 0, hand: -HAND, pressed: false })
     const observer = new ResizeObserver(() => this.settle())
@@ -12,13 +12,13 @@ export class Follower {
     const touched = () => { this.hand = performance.now() }
     for (const kind of ['wheel', 'touchmove']) box.addEventListener(kind, touched, { passive: true })
     box.addEventListener('keydown', ({ key }) => { if (KEYS.includes(key)) touched() })
-    box.addEventListener('pointerdown', () => { this.pressed = true; touched() }) // the bar, or a selection
+    box.addEventListener('pointerdown', () => { this.pressed = true; touched() }) // on the scroll bar, or for a selection
     for (const kind of ['pointerup', 'pointermove']) addEventListener(kind, ({ buttons }) => { if (!buttons) this.pressed = false }, { passive: true })
     box.addEventListener('scroll', () => this.scrolled(), { passive: true })
     back.onclick = () => { this.follow(true); box.focus({ preventScroll: true }) }
   }
 
-  // New text, another text size, a turned phone.
+  // After new text, a change of the text size, or a rotation of the phone.
   settle() {
     if (this.following) this.box.scrollTop = this.box.scrollHeight
     this.top = this.box.scrollTop

@@ -1,4 +1,4 @@
-// What was heard: finished sentences stay, the open one shows how certain each word is.
+// The recognized speech: finished sentences stay; the open one shows how certain each word is.
 import { Text } from './text.js'
 
 const $ = id => document.getElementById(id)
@@ -19,7 +19,7 @@ export class Heard {
     this.draw()
   }
 
-  // place: of the word that a translation waits for, or null; edge: where its gate closes.
+  // place: the word for which a translation waits, or null; edge: the frontier of its gate.
   note(code, found) { this.waits.set(code, { ...this.waits.get(code), ...found }); this.draw() }
 
   forget() { this.waits.clear(); this.draw() }

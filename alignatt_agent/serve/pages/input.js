@@ -1,16 +1,16 @@
-// The microphones to choose from, the level, and what is wrong with the input.
+// The choice of microphones, the level, and problems of the input.
 const $ = id => document.getElementById(id)
-const QUIET = 0.01 // of full scale: below it nobody speaks into a microphone that works
+const QUIET = 0.01 // of full scale; speech into a working microphone is louder
 const QUIET_S = 10
 
 const GONE = {
   unplugged: 'The microphone was unplugged. Plug it in again, or choose another one.',
   muted: 'The microphone is muted by this computer.',
-  paused: 'The sound is paused by the browser (a hidden page, a locked screen, a call). Come back to this page, or tap it: the talk goes on.',
+  paused: 'The sound is paused by the browser (a hidden page, a locked screen, a call). To continue the talk, return to this page, or tap it.',
 }
 
 export class Input {
-  // use(device): takes another microphone while live.
+  // use(device): changes the microphone during a talk.
   constructor(use) {
     Object.assign(this, { use, live: false, gone: '', loud: 0 })
     $('device').onchange = () => this.change()
@@ -22,7 +22,7 @@ export class Input {
     this.list()
   }
 
-  // Browsers tell the names once a microphone was allowed.
+  // Browsers reveal the names after the user has allowed a microphone.
   async list() {
     const found = (await navigator.mediaDevices?.enumerateDevices().catch(() => []) ?? [])
       .filter(item => item.kind === 'audioinput' && item.label && item.deviceId !== 'default')

@@ -1,15 +1,15 @@
-// The connection to the server: comes back by itself, and goes on with the same talk.
+// The connection to the server, which is restored automatically and continues the same talk.
 const WAITS = [500, 1000, 2000, 5000, 10000]
-const KEPT = 3000 // tenths of a second that are kept, to be sent again after a lost connection
-const SILENT = 8, DEAD = 30 // s without an answer: then it is told, and another connection is tried
+const KEPT = 3000 // tenths of a second of audio that are kept, to be resent after a lost connection
+const SILENT = 8, DEAD = 30 // s without an answer, after which the page says so, and then reconnects
 
 export class Line {
-  // start: the first message; on(message): what the server tells; lost(text): while it comes back;
-  // back(): it answers again; over(text): it will not come back, text says why, or is empty after a stop.
+  // start: the first message; on(message): a message of the server; lost(text): the page reconnects;
+  // back(): the server answers again; over(text): the end, with the reason, or empty after a stop.
   constructor(url, start, { on, lost, back, over }) {
     // kept: the latest pieces of audio; first: the number of the oldest of them;
     // zero: the time of the talk at which piece 0 began, in seconds.
-    // unanswered: since when; waits: the server said that its engines are started again.
+    // unanswered: begin of the wait for an answer; waits: the server is restarting its engines.
     Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false })
     this.watching = setInterval(() => this.check(), 1000)
     this.connect()
@@ -28,7 +28,7 @@ export class Line {
       if (message.code === 'engine') this.waits = true
       if (message.type === 'heard') this.waits = false
       if (message.type === 'ready') {
-        // A connection that comes back goes on with the talk.
+        // A restored connection continues the talk.
         this.start = { ...this.start, room: message.room, session: message.session, new: false }
         this.ready = true; this.tries = 0
         this.zero ??= message.audio_s - this.first / 10
@@ -37,16 +37,16 @@ export class Line {
       }
       if (message.type === 'error' && message.final) { why = message.message; code = message.code }
       if (message.type === 'end') this.done = true
-      if (message.id) this.start.since = message.id // what is said while there is no connection follows
+      if (message.id) this.start.since = message.id // text of the time without a connection follows
       this.on(message)
     }
     socket.onclose = closed => {
       this.ready = false
       const end = text => { clearInterval(this.watching); this.over(text) }
       if (this.done) return end('')
-      // The browser paused the sound for longer than the server waits: the next sound goes on with the talk.
+      // The browser paused the sound for longer than the server waits: the next sound continues the talk.
       if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost('Nothing was sent for a while') }
-      // 1008, 1009: asking again would not help.
+      // 1008, 1009: another attempt would not help.
       if (closed.code === 1008 || closed.code === 1009) return end(why || closed.reason)
       if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were translated.')
       this.lost(why || closed.reason || 'The connection was lost')
@@ -54,7 +54,7 @@ export class Line {
     }
   }
 
-  // What the server has not heard, from a place among the kept pieces on.
+  // Sends the audio that the server has not received, from a position in the kept pieces on.
   sendFrom(place) {
     const whole = Math.max(0, Math.floor(place + 1e-6))
     this.kept.slice(whole).forEach((pcm, k) => {
@@ -72,14 +72,14 @@ export class Line {
     this.unanswered ??= Date.now()
   }
 
-  // Seconds that nobody recorded: the server marks them as missing where the talk goes on.
+  // Seconds without a recording: the server marks them as missing when the talk continues.
   skip(seconds) {
     if (this.zero === null) return
     this.first += this.kept.length; this.kept = []; this.zero += seconds
     if (!this.asleep) this.again()
   }
 
-  // Another connection at once: this one may never be closed.
+  // Reconnects at once, as the old connection may never be closed.
   again() {
     const { socket } = this
     socket.onclose = socket.onmessage = null

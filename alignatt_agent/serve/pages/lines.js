@@ -1,4 +1,4 @@
-// Captions in lines that stay as they are: no word moves sideways, lines only move up.
+// Captions in lines that do not change: no word moves sideways; lines only move up.
 const CLOSES = /^[.,;:!?…。，、；：！？।؟”’»)）\]]/
 const KEPT = 60 // units that are laid out again when the window changes
 
@@ -25,7 +25,7 @@ export class Lines {
     const line = this.line || this.begin()
     if (!line.firstChild.length) piece = piece.trimStart()
     line.firstChild.appendData(piece)
-    // The width has room for a sign that may not begin a line.
+    // The width includes room for a punctuation mark that must not begin a line.
     if (line.scrollWidth <= line.clientWidth || CLOSES.test(piece.trimStart())) return
     const words = line.firstChild
     if (words.length === piece.length) return line.classList.add('long')

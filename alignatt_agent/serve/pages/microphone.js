@@ -1,4 +1,4 @@
-// Runs beside the page: collects a tenth of a second of mono audio and hands it on.
+// Runs in the audio thread: collects mono audio and passes it on in tenths of a second.
 registerProcessor('microphone', class extends AudioWorkletProcessor {
   constructor() { super(); this.size = Math.round(sampleRate / 10); this.reset() }
   reset() { this.pcm = new Int16Array(this.size); this.filled = 0; this.peak = 0 }

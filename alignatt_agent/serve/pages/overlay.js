@@ -1,9 +1,9 @@
-// Captions over a picture: ?room=talk&target=de, and if wanted lines=2, size=2.2 (rem), delay=3 (s), token=…
+// Captions over a picture: ?room=talk&target=de; optional: lines=2, size=2.2 (rem), delay=3 (s), token=…
 // OBS 27 has Chromium 75: this file and those that it imports are JavaScript of 2019.
 import { Lines } from './lines.js'
 import { watch } from './watch.js'
 
-const AFTER_END = 8000, AFTER_TEXT = 30000 // ms, then the picture is clear
+const AFTER_END = 8000, AFTER_TEXT = 30000 // ms, after which the overlay is empty
 
 const $ = id => document.getElementById(id)
 const query = new URLSearchParams(location.search)
@@ -41,6 +41,6 @@ if (!room) $('notice').textContent = 'Which room? Add ?room=NAME to the address.
 else watch(room, query, {
   on(message) { if (on[message.type]) on[message.type](message) },
   open() { if ($('notice').textContent.startsWith('The server')) $('notice').textContent = '' },
-  lost() {}, // it comes back by itself
+  lost() {}, // the browser reconnects
   refused(why) { $('notice').textContent = `The server says: ${why}` },
 })

@@ -9,7 +9,7 @@ const $ = id => document.getElementById(id)
 const asked = new URLSearchParams(location.search)
 const token = asked.get('token') ?? sessionStorage.getItem('token')
 const carried = token ? { token } : {}
-if (asked.has('token')) { // not on a screen that others see, nor in an address that is copied
+if (asked.has('token')) { // so that it is not on a screen that others see, nor in a copied address
   sessionStorage.setItem('token', token); asked.delete('token')
   history.replaceState(null, '', location.pathname + (asked.size ? `?${asked}` : ''))
 }
@@ -51,7 +51,7 @@ async function setUp() {
   restore()
 }
 
-// After a reload: the copy of this tab, then what was said since, the last words included.
+// After a reload: the copy of this tab, then the text since then, including the last words.
 function restore() {
   if (!talk.room) return
   for (const message of talk.copy) show(message)
@@ -69,7 +69,7 @@ function show(message) {
   ended()
 }
 
-// The text of a talk, and two ways on: this talk, or another one.
+// The text of a talk, and two choices: continue it, or begin another one.
 function ended() {
   document.body.classList.toggle('over', talk.copy.length > 0)
   $('new').hidden = !talk.copy.length
@@ -77,7 +77,7 @@ function ended() {
 }
 
 $('new').onclick = () => {
-  if (!confirm('Begin a new talk? The text of this one is removed: here now, for all viewers with Start.')) return
+  if (!confirm('Begin a new talk? The text of this talk is removed here now, and for all viewers when you press Start.')) return
   restored?.close(); talk.renew(); view.clear(); view.state('', 'ready')
   ended()
 }
@@ -141,7 +141,7 @@ $('setup').onsubmit = async event => {
     back: () => view.state('live', 'live'),
     over(text) { rest(); if (text) fail(text) },
   })
-  if (kind === 'microphone') sound.go() // the line keeps what is said before the server is ready
+  if (kind === 'microphone') sound.go() // the line keeps the audio until the server is ready
   sessionStorage.setItem('choices', JSON.stringify({ targets, room: $('room').value, title: $('title').value, context: $('context').value }))
   document.body.classList.add('live'); document.body.classList.remove('over')
   $('stop').disabled = false

@@ -1,9 +1,9 @@
-// Why a translation waits, for people; each reason stays long enough to be read.
+// The reasons why a translation waits; each one is shown long enough to be read.
 import { REASONS } from './policies.js' // served from the classes of the policies
 
 const HOLD = 1600 // ms
 
-// The word of a draft that holds a token, of whose pieces a reader knows nothing.
+// The whole word of a draft that contains a token.
 function wholeWord(tokens, number, language) {
   const text = tokens.map(([piece]) => piece).join('')
   let at = tokens.slice(0, number).reduce((length, [piece]) => length + piece.length, 0)
@@ -22,7 +22,7 @@ export function explain(m, words, accessible) {
   return [text.replace(/{(\w+)}/g, (_, name) => known[name]), m.reason, /{(heard|unsure)}/.test(text) ? place : null]
 }
 
-// The same in our terms, for those who want to know how.
+// The same in the terms of the paper, for researchers.
 export function technical(m, words) {
   const stop = m.tokens[m.accepted]
   const parts = [`${m.reason}: ${m.accepted - m.said} of ${m.tokens.length - m.said} drafted tokens accepted`]
@@ -33,11 +33,11 @@ export function technical(m, words) {
   return parts.join(' · ')
 }
 
-// Shows one reason after another, each at least so long; what comes faster is left out.
+// Shows one reason after another, each for a minimum time; reasons in between are skipped.
 export class Held {
   constructor(show) { this.show = show; this.since = -HOLD; this.shown = ''; this.next = null }
 
-  // make() returns what is shown, if its turn comes.
+  // make() returns the content, when it is shown.
   put(make) {
     this.next = make
     const stays = this.shown ? Math.max(0, this.since + HOLD - performance.now()) : 0

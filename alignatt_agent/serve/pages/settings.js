@@ -1,4 +1,4 @@
-// What readers choose for themselves, kept in their browser: text size and theme.
+// Settings of a reader, stored in the browser: text size and theme.
 const $ = id => document.getElementById(id)
 const SMALLEST = 0.9, LARGEST = 6, STEP = 0.15 // rem
 
@@ -25,13 +25,13 @@ export function setUpReading() {
   root.dataset.theme = $('theme').value
 }
 
-// A language by its own name: Deutsch, italiano, 中文.
+// The name of a language in that language: Deutsch, italiano, 中文.
 export function ownName({ code, name }) {
   const found = new Intl.DisplayNames([code], { type: 'language', fallback: 'none' }).of(code) ?? name
   return found[0].toLocaleUpperCase(code) + found.slice(1)
 }
 
-// The screen stays on while wanted() is true, also after the page was hidden for a while.
+// Keeps the screen on while wanted() is true, also after the page was hidden.
 export function stayAwake(wanted) {
   let lock = null
   const renew = async () => {

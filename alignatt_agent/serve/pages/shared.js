@@ -1,4 +1,4 @@
-// One connection a room for all tabs of a browser: HTTP/1.1 has six for a server.
+// One connection per room for all tabs of a browser, which allows six per server with HTTP/1.1.
 import { Feed } from './feed.js'
 
 const feeds = new Map()
@@ -8,7 +8,7 @@ onconnect = ({ ports: [port] }) => {
   port.onmessage = ({ data }) => {
     feed?.leave(port)
     feed = null
-    if (!data) return // the tab goes
+    if (!data) return // the tab is closed
     if (!feeds.has(data)) feeds.set(data, new Feed(data))
     feed = feeds.get(data)
     feed.join(port)

@@ -1,8 +1,8 @@
 // Microphone or recording, as 16-bit pieces of a tenth of a second at the browser's own rate.
 const PIECE = 100 // ms
-const GAP = 1 // s without sound that are marked as missing
+const GAP = 1 // s without sound; longer gaps are marked as missing
 
-export const INSECURE = `Browsers give sound only to pages by https, or of this machine itself. Ways: an https address for this server (docs/serve.md, “HTTPS and phones”), or ssh -L ${location.port || 80}:localhost:${location.port || 80} ${location.hostname} and then http://localhost:${location.port || 80}/`
+export const INSECURE = `Browsers allow the microphone only on HTTPS pages and on pages of the same machine. Use an HTTPS address for this server (docs/serve.md, “HTTPS and phones”), or run ssh -L ${location.port || 80}:localhost:${location.port || 80} ${location.hostname} and open http://localhost:${location.port || 80}/`
 
 export async function openSound(kind, { file, device, onpcm, onlevel, onend, ongone, ongap }) {
   const context = new AudioContext()
@@ -17,7 +17,7 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
       sound.source?.getTracks().forEach(track => track.stop())
       context.close()
     },
-    // Takes a microphone, also instead of the one of now.
+    // Uses a microphone, also instead of the current one.
     async use(device) {
       if (!navigator.mediaDevices) throw new Error(INSECURE)
       const audio = { channelCount: 1, echoCancellation: false, ...device && { deviceId: { exact: device } } }
@@ -36,12 +36,12 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
       if (before) sound.node.connect(tap)
     },
   }
-  // Time goes on without a microphone, and so does the connection.
+  // Without a microphone, silence is sent, so that the connection continues.
   const beSilent = () => {
     silence = setInterval(() => onpcm(new ArrayBuffer(2 * Math.round(context.sampleRate * PIECE / 1000))), PIECE)
   }
   const start = () => { started = true; context.resume() }
-  // The browser stops the sound of a hidden page, a locked phone, a call: its clock stands still then.
+  // The browser stops the sound and its clock on a hidden page, on a locked phone and during a call.
   const wake = () => { if (started && !closed && !document.hidden && context.state !== 'running') context.resume().catch(() => {}) }
   const look = () => {
     if (!started || closed || kind === 'file') return

@@ -1,8 +1,8 @@
-// The talk of this tab: its key, and a copy of its text, which needs no server and outlives a reload.
+// The talk of this tab: its key, and a copy of its text, which survives a reload.
 const COPIED = ['ready', 'said', 'gap']
 
 export class Talk {
-  // room, session: of the server; since: id of the last message; copy: messages.
+  // room, session: from the server; since: id of the last message; copy: messages.
   constructor() { Object.assign(this, { copy: [] }, JSON.parse(sessionStorage.getItem('talk'))) }
 
   note(message) {
@@ -16,10 +16,10 @@ export class Talk {
     this.later = clearTimeout(this.later)
     const { room, session, since, over, copy } = this
     try { sessionStorage.setItem('talk', JSON.stringify({ room, session, since, over, copy })) }
-    catch { sessionStorage.setItem('talk', JSON.stringify({ room, session, over })) } // full: the server has it
+    catch { sessionStorage.setItem('talk', JSON.stringify({ room, session, over })) } // the storage is full; the server has the text
   }
 
-  // What a first message has to say: which talk goes on, or is replaced.
+  // The part of the first message that names the talk to continue or to replace.
   key(room) {
     if (!this.session || (room && room !== this.room)) return {}
     return this.over ? { session: this.session, new: true } : { session: this.session, since: this.since ?? '' }

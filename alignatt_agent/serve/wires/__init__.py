@@ -1,7 +1,8 @@
-"""The protocols of clients, a file each: its ``PATHS``, its messages and its handler.
+"""The protocols of clients, one file each, with its ``PATHS``, its messages and its handler.
 
-``serve(connection, service)`` serves a client to its end; ``refuse(connection, service, error)``
-reports an exception in the form of the protocol. The server closes the connection.
+``serve(connection, service)`` serves a client until it stops. If it fails, the server calls
+``refuse(connection, service, error)``, which sends the error in the form of the protocol, and
+closes the connection.
 """
 
 from alignatt_agent.serve.wires import mt, own, realtime

@@ -1,8 +1,8 @@
 """WhisperLiveKit's translation protocol, version 1 (``alignatt-mt-server``).
 
-A client that recognises speech itself sends ``init``, then ``update`` with the words of the open
-utterance (``words`` may be relied on, those of ``tail`` may not); it gets ``translation`` with the
-committed text, which never changes.
+A client that recognizes speech itself sends ``init``, then ``update`` with the words of the open
+utterance: ``words`` are final, and those of ``tail`` may still change. The client receives
+``translation`` with the committed text, which never changes.
 """
 
 import asyncio
@@ -22,13 +22,11 @@ from alignatt_agent.types import EngineError, Word
 
 PATHS = ("/mt",)
 
-PROTOCOL = 1
-
 MAX_WORDS = 2_000
-"""Most words of one utterance."""
+"""Maximum number of words of an utterance."""
 
 EarlierSentences = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
-"""Sentences and their translations; a reconnecting client sends its last ones and the open one."""
+"""Earlier sentences and their translations, from a client that reconnects."""
 
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
 """Words with their start and end in milliseconds."""
@@ -69,14 +67,14 @@ class InitOk(Message):
     """The answer to ``init``."""
 
     type: Literal["init_ok"] = "init_ok"
-    protocol_version: int = PROTOCOL
+    protocol_version: int = 1
     direction: str
     preset: str
     model: str
 
 
 class Translation(Message):
-    """The answer to ``update``: the text of the utterance, which only grows."""
+    """The answer to ``update``: the text of the utterance, to which later answers append."""
 
     type: Literal["translation"] = "translation"
     seq: int
@@ -90,7 +88,7 @@ class Translation(Message):
 
 
 class Failure(Message):
-    """An update that failed, or the end of a session."""
+    """The error of an update, or the reason why a session ends."""
 
     type: Literal["error"] = "error"
     code: str
@@ -122,7 +120,7 @@ async def serve(connection: Connection, service: Service) -> None:
         accepted = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
         # Only the translation side is used: the client recognizes speech itself.
         stream = await opened.enter_async_context(
-            service.engines.open_stream(source, [target], context, lambda error: None)
+            service.engines.open_stream(source, [target], context)
         )
         preset = init.preset or service.engines.resolved.config.policy_for(target.code).name
         direction = f"{source.code}-{target.code}"
@@ -155,7 +153,7 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 
 @dataclass
 class _Utterance:
-    """The translation of the open utterance so far."""
+    """The open utterance, and its translation so far."""
 
     target: TargetStream | RemoteTarget
     text: str

@@ -1,10 +1,10 @@
 """Our own protocol.
 
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
-It gets ``ready``, the ``messages`` of every step, and ``end``; or ``error`` and a close code with
-the reason. With the ``session`` of ``ready`` a speaker continues the talk, after a stop or a lost
-connection, and the messages after the ``id`` given as ``since`` are sent first. A client that has
-the audio from the time ``kept_s`` of the talk on sends it again from the ``audio_s`` of ``ready``.
+It receives ``ready``, the ``messages`` of every step, and ``end``, or else ``error`` and a close
+code with the reason. After a stop or a lost connection, a speaker continues the talk with the
+``session`` of ``ready``; the server first sends the text after the ``id`` given as ``since``. A
+client that has kept the audio from the time ``kept_s`` on resends it from ``audio_s`` of ``ready``.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from alignatt_agent.serve.service import OpenTalk, Service
 from alignatt_agent.serve.wires import simulstream
 
 PATHS = ("/", "/ws")
-"""Simulstream's client connects to the first."""
+"""Simulstream's client connects to the first one."""
 
 ELSEWHERE = "elsewhere"
-"""Close code: the speaker has reconnected."""
+"""Error code of the old connection of a speaker who has reconnected."""
 
 RETURN_S = 10.0
-"""Time for a speaker to reconnect; then the open sentence is translated as it is."""
+"""Time for a speaker to reconnect; after it, the open sentence is translated to its end."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve a client of ours or, if the first message has no ``type``, of Simulstream."""
+    """Serve a client of our protocol or, if its first message has no ``type``, of Simulstream."""
     first = await connection.receive()
     if isinstance(first, bytes) or "type" not in first:
         await simulstream.serve(connection, service, first)
@@ -72,7 +72,7 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
-    """Feed the stream to its end; a resent open sentence belongs to the next stream."""
+    """Feed the stream; if the open sentence is resent, it belongs to the next stream."""
     room, back = speech.room, asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))
@@ -85,7 +85,7 @@ async def _listen(connection: Connection, speech: OpenTalk) -> None:
             except WebSocketDisconnect as error:
                 lost, room.lost = error, True
                 await room.publish(SPEAKER_LOST)
-                await asyncio.wait({back}, timeout=RETURN_S)  # the open sentence is not closed
+                await asyncio.wait({back}, timeout=RETURN_S)  # keeps the sentence open
         if back.done() and back.result():
             speech.stream.fail(lost)
         raise lost

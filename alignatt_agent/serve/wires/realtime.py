@@ -1,11 +1,11 @@
 """OpenAI's realtime translation and transcription, text only.
 
 ``/v1/realtime/translations``: transcript deltas are append-only, like all our output. Audio is
-mono in base64: 16-bit little-endian at 24 kHz or at the session's ``rate``, or G.711.
-``session.input_transcript.delta`` comes for every complete sentence, if asked for.
+16-bit little-endian mono in base64, at 24 kHz or at the ``rate`` of the session.
+If the session requests it, every complete sentence causes a ``session.input_transcript.delta``.
 
 ``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are words that the live
-tail has committed. A client's commit ends the audio so far; more may follow.
+tail has committed. A client's commit ends a turn; more audio may follow.
 """
 
 import asyncio
@@ -13,31 +13,20 @@ import binascii
 import secrets
 import time
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
-
-import numpy as np
 
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
 from alignatt_agent.serve.service import Service, sampling_rate
-from alignatt_agent.types.audio import Samples
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
-RATE, G711_RATE = 24_000, 8_000
-"""Sampling rates of the protocol, in Hz."""
-
-CODECS = {
-    **dict.fromkeys(("audio/pcm", "pcm16")),
-    **dict.fromkeys(("audio/pcmu", "g711_ulaw"), "pcm_mulaw"),
-    **dict.fromkeys(("audio/pcma", "g711_alaw"), "pcm_alaw"),
-}
-"""FFmpeg's decoders of the audio formats, by current name and name in the beta."""
+RATE, FORMAT = 24_000, "audio/pcm"
+"""Sampling rate of the protocol in Hz, and the name of the audio format."""
 
 LONGEST_S = 86_400
-"""Expiry that a session announces."""
+"""Time until the expiry that a session announces."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
@@ -62,7 +51,7 @@ async def _send(connection: Connection, kind: str, **content: Any) -> None:
 
 class _Session:
     append, end = "session.input_audio_buffer.append", "session.close"
-    _format: tuple[str | None, int] = None, RATE
+    _rate = RATE
     _began = False
 
     def __init__(self, connection: Connection, service: Service) -> None:
@@ -88,7 +77,7 @@ class _Session:
         return () if language is None else (str(language),)
 
     async def _translate(self, first: bytes) -> None:
-        request = Start(targets=self._targets(), sample_rate=self._format[1])
+        request = Start(targets=self._targets(), sample_rate=self._rate)
 
         async def deliver(found: list[Message]) -> None:
             for message in found:
@@ -114,7 +103,7 @@ class _Session:
                 return None
             if kind == self.append:
                 self._began = True
-                return await asyncio.to_thread(_decoded, event.get("audio"), self._format[0])
+                return await asyncio.to_thread(_decoded, event.get("audio"))
             if kind != "session.update":
                 raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
             await self._update(event.get("session"))
@@ -128,25 +117,21 @@ class _Session:
         settings = self._settings | {"audio": sides}
         if (size := len(str(settings))) > 4000:
             raise RefusedError("session", f"expected 4000 characters at most, got {size}")
-        self._set_format(wanted, sides["input"].get("format"))
+        self._set_rate(sides["input"].get("format"))
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
 
-    def _set_format(self, wanted: Any, given: Any) -> None:
-        """Set the audio format, in the current form or that of the beta."""
-        given = (wanted.get("input_audio_format") if isinstance(wanted, dict) else None) or given
+    def _set_rate(self, given: Any) -> None:
         if not given:
             return
         given = given if isinstance(given, dict) else {"type": given}
-        name = str(given.get("type", "audio/pcm"))
-        if name not in CODECS:
-            expected = f"expected one of {', '.join(CODECS)}"
-            raise RefusedError("format", f"unknown audio format {name[:40]!r}; {expected}")
-        usual = G711_RATE if CODECS[name] else RATE
-        found = CODECS[name], sampling_rate(given.get("rate") or usual)
-        if self._began and found != self._format:
+        if (name := given.get("type", FORMAT)) != FORMAT:
+            text = f"unknown audio format {str(name)[:40]!r}; expected {FORMAT!r}"
+            raise RefusedError("format", text)
+        rate = sampling_rate(given.get("rate") or RATE)
+        if self._began and rate != self._rate:
             raise RefusedError("format", "the audio format cannot change after the first audio")
-        self._format = found
+        self._rate = rate
 
     async def _tell(self, message: Message) -> None:
         if isinstance(message, Said):
@@ -201,21 +186,8 @@ class _Transcription(_Session):
         await _send(self._connection, kind, item_id=self._item, content_index=0, **content)
 
 
-def _decoded(audio: Any, codec: str | None) -> bytes:
+def _decoded(audio: Any) -> bytes:
     try:
-        data = binascii.a2b_base64(audio, strict_mode=True)
+        return binascii.a2b_base64(audio, strict_mode=True)
     except (binascii.Error, TypeError, ValueError):
         raise RefusedError("audio", "audio must be base64") from None
-    return data if codec is None else _levels(codec)[np.frombuffer(data, np.uint8)].tobytes()
-
-
-@cache
-def _levels(codec: str) -> Samples:
-    """Return the sample of every byte of a codec."""
-    import av
-
-    context: Any = av.CodecContext.create(codec, "r")
-    context.sample_rate, context.layout = G711_RATE, "mono"
-    (frame,) = context.decode(av.Packet(bytes(range(256))))
-    levels: Samples = frame.to_ndarray()[0].astype("<i2")
-    return levels

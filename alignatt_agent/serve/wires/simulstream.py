@@ -1,9 +1,9 @@
-"""Simulstream's messages, for its unchanged clients, on the paths of ``own``.
+"""Simulstream's protocol, for its unchanged clients, on the paths of ``own``.
 
-Text messages set ``sample_rate``, ``source_lang`` and ``target_lang`` of the audio that follows;
-binary messages are 16-bit little-endian mono audio; ``end_of_stream`` ends a stream, and another
-may follow. Every step of exactly ``chunk_ms`` is answered with the new text. ``metrics_metadata``
-is ignored: scores come from Simulstream's own server, which writes the log.
+Text messages set ``sample_rate``, ``source_lang`` and ``target_lang`` of the audio that follows.
+Binary messages are 16-bit little-endian mono audio. ``end_of_stream`` ends a stream; another one
+may follow. The server answers every step of exactly ``chunk_ms`` with the new text. It ignores
+``metrics_metadata``: for scores, use Simulstream's own server, which writes the log.
 """
 
 from typing import Any
@@ -13,6 +13,8 @@ from alignatt_agent.serve.messages import Message, Said, Start, text_of
 from alignatt_agent.serve.service import Service, sampling_rate
 from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE
+
+DONE = {"end_of_processing": True}
 
 
 async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
@@ -24,7 +26,7 @@ async def serve(connection: Connection, service: Service, first: bytes | dict[st
             await _stream(connection, service, settings, message)
             settings = {}
         elif "end_of_stream" in message:
-            await _done(connection)
+            await connection.send(DONE)
         else:
             known = ("sample_rate", "source_lang", "target_lang")
             settings |= {key: message[key] for key in known if key in message}
@@ -49,7 +51,7 @@ async def _stream(
 
     async with service.speech(request, deliver) as speech:
         await connection.run_stream(speech.stream, _listen(connection, speech.stream, first))
-    await _done(connection)
+    await connection.send(DONE)
 
 
 async def _listen(connection: Connection, stream: SpeakerStream, first: bytes) -> None:
@@ -58,7 +60,3 @@ async def _listen(connection: Connection, stream: SpeakerStream, first: bytes) -
         if isinstance(message, bytes):
             await stream.feed(message)
         message = await connection.receive()
-
-
-async def _done(connection: Connection) -> None:
-    await connection.send({"end_of_processing": True})
