@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.engine.speech_models import KEPT, NO_SPEECH
+from alignatt_agent.engine.speech_models import KEPT, NO_SPEECH, UNSURE
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
@@ -75,6 +75,7 @@ class CpuWhisper:
                 suppress_tokens=[],  # if some are suppressed, it writes words for other sounds
                 suppress_blank=False,  # an empty transcript is valid
                 return_no_speech_prob=True,
+                return_scores=True,
             )
             ids = result.sequences_ids[0]
             if len(ids) < max_tokens and loop_start(ids) is None:
@@ -83,7 +84,7 @@ class CpuWhisper:
             self._kept[id(audio)] = audio, encoded
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        if result.no_speech_prob >= math.exp(NO_SPEECH):
+        if result.no_speech_prob >= math.exp(NO_SPEECH) and result.scores[0] < UNSURE:
             return Answer((), True, len(ids))
         return Answer(tuple(ids), len(ids) < max_tokens, len(ids))
 

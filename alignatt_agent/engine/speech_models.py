@@ -14,9 +14,10 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
 
-NO_SPEECH = math.log(0.6)
-"""OpenAI's threshold. The no-speech token of Whisper base has a probability of 0.63 to 0.97 in
-noise, music and silence of 1 to 8 s, and less than 0.6 in speech of at least 1 s, also in noise."""
+NO_SPEECH, UNSURE = math.log(0.6), -1.0
+"""OpenAI's thresholds: no one speaks if the no-speech token is likely and the mean log-probability
+of the transcript is low. Whisper base gave the no-speech token 0.5 to 0.9 in noise, music and
+silence, but also up to 0.67 in speech of 5 to 14 s in a hall, whose words had -0.4 to -0.9."""
 
 KEPT = 32
 """Number of pieces of audio whose features are kept: one for each concurrent stream."""
@@ -154,13 +155,16 @@ class EncoderDecoderModel(AudioModel):
         decoder = {"prompt_token_ids": list(token_ids)}
         sampling = greedy(max_tokens, self._stops)
         sampling.prompt_logprobs = 1  # for the token in the prompt, and the most likely one
+        sampling.logprobs = 0  # for the sum over the transcript
         request = {"encoder_prompt": heard, "decoder_prompt": decoder}
         output = self._model.generate(request, sampling)
         tokens, ended = strip_stop(output, self._stops)
         silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
-        if silent is not None and silent.logprob >= NO_SPEECH:
+        answer = output.outputs[0]
+        mean = answer.cumulative_logprob / len(answer.token_ids)
+        if silent is not None and silent.logprob >= NO_SPEECH and mean < UNSURE:
             tokens, ended = [], True
-        return Answer(tuple(tokens), ended, len(output.outputs[0].token_ids), 1)
+        return Answer(tuple(tokens), ended, len(answer.token_ids), 1)
 
 
 class TimingModel:

@@ -224,7 +224,10 @@ class LiveTail:
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _drop_silence(self, level: float) -> None:
-        """Drop silence; a single empty transcript of audible audio does not remove its words."""
+        """Drop silence; in audible audio, two empty transcripts remove words heard only once.
+
+        Words of two hypotheses were spoken, and may be translated already: they are committed.
+        """
         self._heard = self._received
         if level < QUIET_RMS:
             self._tail, self._missed = Hypothesis(), False
@@ -232,6 +235,8 @@ class LiveTail:
         elif self._tail.words and not self._missed:
             self._missed = True
         else:
+            if stable := self._tail.stable:
+                self._settle(stable)
             self._tail, self._missed = Hypothesis(), True
             self._trim(self.now - WORDLESS_KEPT_S)
 

@@ -43,6 +43,12 @@ curves() {  # goes on by itself; settings are chosen on tuning, and judged on cl
     [ -f "$output/offline-claims/zh/offline.json" ] || "$python" -m alignatt_agent.cli offline \
         --config laptop-low --target de it zh --devset "$output/claims" \
         --output "$output/offline-claims"
+    [ -f "$output/speech.json" ] || {
+        "$python" -m alignatt_agent.cli eval --config laptop-low --target de --resume \
+            --devset "$output/claims" --output "$output/eval-claims"
+        "$python" -m lab.real_world.speech "$output/eval-claims/de" "$output/offline-claims" \
+            --devset "$output/claims" --output "$output/speech.json"
+    }
 }
 
 set -x

@@ -8,7 +8,7 @@ from huggingface_hub import snapshot_download
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.doctor.fetch import FetchError
-from lab.real_world import handbook, models
+from lab.real_world import handbook, models, speech
 from lab.real_world.__main__ import described
 
 
@@ -56,3 +56,14 @@ def test_sets_share_no_page_and_no_sentence(tmp_path, monkeypatch):
     for kind in (lambda x: {x.page}, lambda x: {x.keys()[0]}):
         seen = [set().union(*map(kind, found)) for found in sets]
         assert sum(map(len, seen)) == len(set().union(*seen))
+
+
+def test_words_and_sentence_ends_are_counted_by_what_became_of_them():
+    said = [("We train a model.", 0, 1), ("It works well.", 1, 2), ("The end is near.", 2, 3)]
+    heard = [("We train a a model.", 0, 1), ("It works.", 1, 2), ("Well the end", 2, 2.5)]
+    found = speech.counts(said, [*heard, ("is.", 2.5, 3.2)], "")
+    wrong = {"insert": 1, "doubled": 1, "delete": 1, "false_ends": 1, "missed_ends": 0}
+    assert found == {"words": 11, "equal": 10, "sentences": 3, **wrong}
+    off_line = speech.counts(said, [], "We train a model it works the end is near")
+    assert (off_line["delete"], "false_ends" in off_line) == (1, False)
+    assert speech.end_errors(said, [("", 0, 1.25), ("", 1, 9)]) == [0.25]

@@ -65,7 +65,7 @@ def test_embedded_models_against_their_files(name):
 def test_types_and_unknown_models():
     assert sizes_of(ModelConfig(path="Qwen/Qwen3-1.7B", dtype="float32")).value_bytes == 4
     assert sizes_of(ModelConfig(path="Qwen/Qwen3-1.7B")).value_bytes == 2
-    with pytest.raises(UnknownSizeError, match=r"nobody/nothing is not on this machine, .*fetch"):
+    with pytest.raises(UnknownSizeError, match=r"nobody/nothing is not on this machine; .*fetch"):
         sizes_of(ModelConfig(path="nobody/nothing"))
 
 

@@ -118,7 +118,7 @@ def wrong_keys(text: str) -> list[str]:
 
 def wrong_options(text: str) -> list[str]:
     """Options in a text that exist neither here nor in a program that we call."""
-    known = set().union(*OPTIONS.values(), *(line.split() for line in FOREIGN.values()))
+    known = {"--version"}.union(*OPTIONS.values(), *(line.split() for line in FOREIGN.values()))
     return [option for option in OPTION.findall(text) if option not in known]
 
 

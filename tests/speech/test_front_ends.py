@@ -67,8 +67,10 @@ def test_whispers_of_other_vocabularies(whisper, monkeypatch):
         english.ids("German")
 
 
-@pytest.mark.parametrize(("no_speech", "heard"), [(0.7, ""), (0.5, "you")])
-def test_whisper_says_that_nobody_speaks(whisper, no_speech, heard):
+@pytest.mark.parametrize(
+    ("no_speech", "words", "heard"), [(0.7, -1.1, ""), (0.7, -0.6, "you"), (0.5, -1.1, "you")]
+)
+def test_whisper_says_that_nobody_speaks(whisper, no_speech, words, heard):
     """The no-speech token behind the start is among the log-probabilities of the prompt."""
     you, silent = (whisper.encode(t, add_special_tokens=False) for t in (" you", "<|nospeech|>"))
 
@@ -77,7 +79,10 @@ def test_whisper_says_that_nobody_speaks(whisper, no_speech, heard):
         places = [None, *({token: SimpleNamespace(logprob=-3.0)} for token in ids[1:])]
         first = ids.index(whisper.convert_tokens_to_ids("<|startoftranscript|>")) + 1
         places[first][silent[0]] = SimpleNamespace(logprob=math.log(no_speech))
-        said = SimpleNamespace(token_ids=you, finish_reason="stop")
+        said = SimpleNamespace(
+            token_ids=you, finish_reason="stop", cumulative_logprob=words * len(you)
+        )
+        assert sampling.logprobs == 0
         return SimpleNamespace(outputs=[said], prompt_logprobs=places[:: sampling.prompt_logprobs])
 
     config = SimpleNamespace(try_get_generation_config=dict)

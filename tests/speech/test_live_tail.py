@@ -202,9 +202,15 @@ SCENARIOS = """
 # a long noise is dropped (max_tail_s: 6.0)
 4 x 2 | () ->
 
-# one empty transcript of audible audio takes nothing back, a second does
+# one empty transcript of audible audio takes nothing back, a second commits what was heard twice
 1 | a@0-0.5 -> | a
 1 | () -> | a
+1 | a@0-0.5 -> | a
+1 | a@0-0.5 b@1-1.5 -> | a b
+1 | () -> | a b
+1 | () -> | a
+
+# what was heard only once is taken back
 1 | a@0-0.5 -> | a
 1 | () -> | a
 1 | () ->
