@@ -76,11 +76,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = load_config(args.config)
     model = config.models.translation
     engine = TransformersEngine(str(locate_one(model)), dtype=model.dtype)
+    about = f"Transformers, {engine.attention} attention, {model.dtype}; {args.config}"
     rows = json.loads(args.output.read_text())["rows"] if args.output.is_file() else []
     for target in args.target:
         file = args.pairs / f"en-{target}.held-out.tsv"
         rows = [*rows, judge(engine, config, target, file)]
-        write_json(args.output, {"engine": engine.name, "rows": rows})
+        write_json(args.output, {"engine": about, "rows": rows})
 
 
 if __name__ == "__main__":
