@@ -32,7 +32,8 @@ class Gpu:
 def gpus() -> tuple[Gpu, ...]:
     """List the GPUs that CUDA sees, with `nvidia-smi`: it opens no CUDA context.
 
-    Its rows are in PCI bus order. CUDA orders by speed, so CUDA_DEVICE_ORDER is set to PCI_BUS_ID.
+    Its rows are in PCI bus order. CUDA's default order is by speed, so CUDA_DEVICE_ORDER is set to
+    PCI_BUS_ID.
     """
     tool, found = shutil.which("nvidia-smi"), []
     if tool:

@@ -132,7 +132,7 @@ def _gpu(name: str, gpu: Gpu) -> Check:
 
 # ------------------------------------------------------------------ facts
 def look_around() -> Machine:
-    """Collect the facts, which takes seconds, because torch is imported."""
+    """Collect the facts; this takes seconds because torch is imported."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
     names = {Requirement(line).name for line in requirements} | {"torchvision"}
     found = {name: version for name in names if (version := installed(name))}

@@ -169,7 +169,7 @@ class ServedModel:
             raise
 
     async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await ``coroutine`` until the engine dies: vLLM would wait for a dead process forever."""
+        """Await ``coroutine``; fail if the engine dies, for which vLLM would wait forever."""
         task = asyncio.ensure_future(coroutine)
         either: set[asyncio.Future[Any]] = {task, self._death}
         try:

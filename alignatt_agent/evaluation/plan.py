@@ -88,7 +88,7 @@ class EvalRun:
         return _read(self.files.finished) or self.signature
 
     def signed(self, signature: Any) -> bool:
-        """Whether a signature is the same, apart from the devices of its talks."""
+        """Whether ``signature`` equals this one, ignoring the devices of its talks."""
         if not isinstance(signature, dict):
             return False
         free = dict.fromkeys([DEVICES, ASKED, *(["device"] if DEVICES in signature else [])])

@@ -30,7 +30,7 @@ RECORDERS = (
     ("parec", "--format=s16le", f"--rate={SAMPLE_RATE}", "--channels=1", "--latency-msec=50"),
     ("arecord", "-q", "-t", "raw", "-f", "S16_LE", "-r", str(SAMPLE_RATE), "-c", "1"),
 )
-"""Programs that write raw audio of the microphone to the standard output."""
+"""Programs that write raw audio from the microphone to standard output."""
 
 
 def name_of(source: str) -> str:

@@ -83,7 +83,7 @@ class HoldN(Policy):
     n: int = Field(default=1, ge=0)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept all units of ``draft`` except the last ones; ``frontier`` is not used."""
+        """Accept all units of ``draft`` except the last ``n``; ``frontier`` is not used."""
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, len(ends) - 1 - self.n)]
         return Decision(accepted, StopReason.HELD_BACK if self.n else StopReason.DRAFT_END)

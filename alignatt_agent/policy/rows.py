@@ -12,7 +12,7 @@ from alignatt_agent.types import FloatArray
 Rows = npt.NDArray[np.float64]
 
 MIN_DEVIATION = 1e-6
-"""Floor of the standard deviation in the z-score: a single row has none."""
+"""Lower bound of the standard deviation in the z-score: that of a single row is 0."""
 
 
 def head_mean(source: FloatArray | Rows) -> Rows:

@@ -39,7 +39,7 @@ class RemoteStream:
         self._waiting: deque[Future[Any]] = deque()
 
     def step(self, chunk: FloatArray) -> StreamStep:
-        """Recognize and translate a chunk, ``[samples]``; not from the thread of the event loop."""
+        """Recognize and translate a chunk, ``[samples]``; not in the event loop's thread."""
         return self.call(lambda stream: stream.step(chunk))
 
     def finish(self) -> StreamStep:

@@ -188,7 +188,7 @@ class LiveTail:
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words in the audio, and their ends, which may be past its end.
+        """Return the words in the audio, and their end times, which may be past its end.
 
         Words that an aligner finds in silence were invented and are left out.
         """

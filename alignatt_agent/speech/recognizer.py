@@ -108,6 +108,6 @@ def said_once(text: str) -> str:
 
 
 def padded(audio: FloatArray) -> FloatArray:
-    """Pad very short audio to the shortest length in the training of the audio encoder."""
+    """Pad very short audio to the shortest length that the audio encoder was trained on."""
     missing = round(_PADDED_S * SAMPLE_RATE) - len(audio)
     return np.pad(audio, (0, missing)) if missing > 0 else audio

@@ -39,7 +39,7 @@ class Drafted:
 
     @property
     def translation(self) -> tuple[int, ...]:
-        """Accepted tokens, and drafted ones as far as they were scanned."""
+        """The accepted tokens, and the drafted tokens scanned so far."""
         return self.prefix + self.draft.token_ids[: self.scanned]
 
     def context(self, units: UnitDecoder) -> DraftContext:

@@ -214,7 +214,8 @@ class Translator:
         closed = draft.ended and heard and ends_clause(drafted.source[-1])
         taken = len(now.accepted) - len(drafted.prefix)
         count = decision.accepted
-        if (start := loop_start(drafted.prefix + draft.token_ids[:count])) is not None:
+        start = loop_start(drafted.prefix + draft.token_ids[:count])
+        if start is not None and loop_start(drafted.source) is None:  # speakers repeat themselves
             count = max(0, start - len(drafted.prefix))
         whole = self._units.complete(drafted.prefix, draft.token_ids, count, closed)
         if whole > taken:

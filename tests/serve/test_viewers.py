@@ -1,13 +1,13 @@
 """``alignatt serve`` on fake engines: what viewers see, and how it ends."""
 
 import contextlib
-import itertools
 import json
 import threading
 import time
 
 from websockets.exceptions import ConnectionClosed
 
+from tests.fakes import agent as fakes
 from tests.serve import live
 
 
@@ -79,7 +79,7 @@ def test_a_stop_of_the_server_says_what_was_heard(server):
 
         def talk_on():
             with contextlib.suppress(ConnectionClosed):
-                for piece in itertools.cycle(live.pieces(live.TALK)):
+                for piece in live.pieces(live.pcm(fakes.talk(600))):
                     socket.send_bytes(piece)
 
         talking = threading.Thread(target=talk_on)
