@@ -161,7 +161,7 @@ class EncoderDecoderModel(AudioModel):
         tokens, ended = strip_stop(output, self._stops)
         silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
         answer = output.outputs[0]
-        mean = answer.cumulative_logprob / len(answer.token_ids)
+        mean = answer.cumulative_logprob / (len(tokens) + 1)  # with its end
         if silent is not None and silent.logprob >= NO_SPEECH and mean < UNSURE:
             tokens, ended = [], True
         return Answer(tuple(tokens), ended, len(answer.token_ids), 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,11 @@ from alignatt_agent.speech.front_ends import WhisperPrompt
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from alignatt_agent.types.engines import AlignedItem
-from alignatt_agent.types.running_text import split_words
+from alignatt_agent.types.running_text import split_words, without_marks
 
 if TYPE_CHECKING:
     from alignatt_agent.engine.cpu_whisper import CpuWhisper
     from alignatt_agent.engine.speech_models import TimingModel
-
-_MARKS = re.compile(r"\W+$")
 
 
 class QwenAligner:
@@ -84,7 +81,7 @@ class WhisperAligner:
         for word in split_words(whole):
             begin = whole.index(word, at)
             at = begin + len(word)
-            spoken = begin + max(1, len(_MARKS.sub("", word)))
+            spoken = begin + max(1, len(without_marks(word)))
             mine = [k for k, (a, b) in enumerate(pairwise(ends)) if a < spoken and b > begin]
             first, last = (mine[0], mine[-1]) if mine else (len(ids), len(ids) - 1)
             items.append(AlignedItem(word, starts[first], starts[last + 1]))

@@ -5,9 +5,9 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 
 from alignatt_agent.speech.hypothesis import Hypothesis
-from alignatt_agent.speech.word_times import Span, bare, fill_gaps
+from alignatt_agent.speech.word_times import Span, fill_gaps
 from alignatt_agent.types import Word
-from alignatt_agent.types.running_text import common_prefix
+from alignatt_agent.types.running_text import bare, common_prefix
 
 GUESSED_S = 0.4
 """A last word ends this long after it was first heard: it may be guessed from its beginning."""

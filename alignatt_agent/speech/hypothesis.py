@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from alignatt_agent.types import Word
-from alignatt_agent.types.running_text import common_prefix
+from alignatt_agent.types.running_text import common_prefix, without_marks
 
 ROUNDING_S = 1e-6
-
-_MARKS = re.compile(r"\W+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class Hypothesis:
         The last word probably continues, unless it was there before and only got its punctuation.
         """
         before = self.texts
-        over = bool(before) and _MARKS.sub("", before[-1]) == _MARKS.sub("", texts[-1])
+        over = bool(before) and without_marks(before[-1]) == without_marks(texts[-1])
         ready = len(texts) - (not over)
         return min(ready, common_prefix(before, texts)) if stable_only else ready
 

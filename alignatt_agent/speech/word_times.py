@@ -5,12 +5,12 @@ index.
 """
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate, chain, pairwise
 
 from alignatt_agent.types.engines import AlignedItem
+from alignatt_agent.types.running_text import bare
 
 Span = tuple[float, float]
 
@@ -34,12 +34,6 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
     filled = chain.from_iterable(fill_gaps(spans, words, duration))
     _, *times = accumulate(filled, max, initial=0.0)
     return list(zip(times[::2], times[1::2], strict=True))
-
-
-def bare(text: str) -> str:
-    """Return letters and digits only, without case."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(char for char in folded if char.isalnum())
 
 
 def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from alignatt_agent.translation.units import UnitDecoder, is_punctuation
-from alignatt_agent.types.running_text import common_prefix
+from alignatt_agent.types.running_text import bare, common_prefix
 
 Ids = tuple[int, ...]
 Aligned = tuple[int | None, ...]
@@ -18,8 +18,8 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     earlier live words, so the others belong to the next sentence.
     """
     places: list[int] = []
-    bare = [_bare(word) for word in old], [_bare(word) for word in new]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *bare, autojunk=False).get_opcodes():
+    one, two = ([bare(word) or word for word in words] for words in (old, new))
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
         for place in range(j1, j1 + i2 - i1):
             inside = tag == "equal" or i2 == len(old)
             places.append(place if inside else min(place, max(j1, j2 - 1)))
@@ -27,7 +27,7 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Aligned:
-    """Return the positions in ``new`` of aligned words of ``old``, at most its last one."""
+    """Map aligned words of ``old`` to their places in ``new``, or to its last word."""
     places, last = carry_over(old, new), len(new) - 1
     return tuple(None if word is None else min(places[word], last) for word in aligned)
 
@@ -56,8 +56,3 @@ def repeated_of(units: UnitDecoder, kept: Ids, rest: Ids, finish: Ids) -> int:
     same = common_prefix(rest, finish)
     cuts = units.boundaries(kept + rest, len(kept))
     return max((cut - len(kept) for cut in cuts if cut - len(kept) <= same), default=0)
-
-
-def _bare(word: str) -> str:
-    """Drop case and punctuation, which change as the audio grows."""
-    return "".join(char for char in word.casefold() if char.isalnum()) or word

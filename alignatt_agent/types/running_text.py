@@ -5,6 +5,7 @@ word, with marks and punctuation that belong to it; anything else is a word up t
 space. Thai's spaces between phrases are removed.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import eq
@@ -41,3 +42,14 @@ def join_words(words: Sequence[str]) -> str:
 def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
     """Return how many leading words, or other items, two sequences share."""
     return sum(1 for _ in takewhile(bool, map(eq, one, two)))
+
+
+def bare(text: str) -> str:
+    """Return letters and digits only, without case."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(char for char in folded if char.isalnum())
+
+
+def without_marks(word: str) -> str:
+    """Return a word without the punctuation at its end."""
+    return str(regex.sub(r"\W+$", "", word))

@@ -80,7 +80,7 @@ def test_whisper_says_that_nobody_speaks(whisper, no_speech, words, heard):
         first = ids.index(whisper.convert_tokens_to_ids("<|startoftranscript|>")) + 1
         places[first][silent[0]] = SimpleNamespace(logprob=math.log(no_speech))
         said = SimpleNamespace(
-            token_ids=you, finish_reason="stop", cumulative_logprob=words * len(you)
+            token_ids=you, finish_reason="stop", cumulative_logprob=words * (len(you) + 1)
         )
         assert sampling.logprobs == 0
         return SimpleNamespace(outputs=[said], prompt_logprobs=places[:: sampling.prompt_logprobs])
