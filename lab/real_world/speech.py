@@ -17,10 +17,11 @@ import jiwer
 import numpy as np
 
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.run_files import RunFiles, write_json
+from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import read_steps
 from alignatt_agent.evaluation.wer import plain_words, reference_transcripts, segment_errors
+from lab import commands
 
 Sentences = list[tuple[str, float, float]]  # text, start, end
 
@@ -81,9 +82,9 @@ def measure(run: Path, offline: Path, devset: Path) -> dict[str, Any]:
             found.update(counts(spans, given[talk], whole[talk]))
             live = " ".join(text for text, _, _ in given[talk]) or whole[talk]
             by_segment.append(segment_errors([text for text, _, _ in spans], live))
-        wrong, total = (np.concatenate(column) for column in zip(*by_segment, strict=True))
-        errors[name] = wrong
-        rows.append({"transcript": name, "wer": micro(100 * wrong, total).as_json(), **found})
+        errors[name], total = (np.concatenate(part) for part in zip(*by_segment, strict=True))
+        wer = micro(100 * errors[name], total).as_json()
+        rows.append({"transcript": name, "wer": wer, **found})
     difference = micro(100 * (errors["live"] - errors["off-line"]), total).as_json()
     late = np.concatenate([end_errors(reference[talk], heard[talk]) for talk in reference])
     rows[0]["late_s"] = round(float(np.median(late)), 3)
@@ -93,15 +94,20 @@ def measure(run: Path, offline: Path, devset: Path) -> dict[str, Any]:
     return {"signature": signature, "rows": rows}
 
 
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = commands.parser("lab.real_world.speech", __doc__)
+    for name in ("run", "offline"):
+        parser.add_argument(name, type=Path, metavar=name.upper())
+    for option, kind in (("--devset", "DIR"), ("--output", "FILE")):
+        parser.add_argument(option, type=Path, required=True, metavar=kind)
+    return parser
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("offline", type=Path)
-    parser.add_argument("--devset", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    args = parser.parse_args(argv)
-    write_json(args.output, measure(args.run, args.offline, args.devset))
+    args = build_parser().parse_args(argv)
+    commands.write_json(args.output, measure(args.run, args.offline, args.devset))
 
 
 if __name__ == "__main__":
