@@ -3,11 +3,11 @@
 import contextlib
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.config.machine import cache_folder
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AlignAttError
 
@@ -22,9 +22,6 @@ NOT_FETCHED = [
 
 CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json")
 """Files of a Whisper in CTranslate2's format, in addition to its vocabulary as text or JSON."""
-
-CONVERTED = "alignatt_agent/int8"
-"""Folder of converted checkpoints in the user's cache."""
 
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
 
@@ -80,8 +77,7 @@ def locate_one(model: ModelConfig) -> Path:
 
 def converted(original: Path) -> Path:
     """Return the folder for the 8-bit form of a checkpoint."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / CONVERTED / fingerprint(original)
+    return cache_folder() / "int8" / fingerprint(original)
 
 
 def patterns(model: ModelConfig) -> dict[str, Any]:

@@ -97,6 +97,12 @@ def versions() -> dict[str, str]:
     }
 
 
+def cache_folder() -> Path:
+    """Return the folder of this package in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "alignatt_agent")
+
+
 @contextmanager
 def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
     """Set environment variables temporarily; those of the user are kept, unless ``override``."""

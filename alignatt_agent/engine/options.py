@@ -9,7 +9,7 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import weight_bytes
-from alignatt_agent.config.machine import environment, installed
+from alignatt_agent.config.machine import cache_folder, environment, installed
 from alignatt_agent.config.models import AUTO, SHARE
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.engine import process_files, proof
@@ -200,6 +200,10 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
                 # vLLM would bind each tensor-parallel worker to a separate NUMA node, and refuse to
                 # start if there are too few.
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+                # Compiled code of Inductor, which by default is lost with the temporary folder.
+                # vLLM 0.32 stores, but cannot load functions for a CPU: it compiles them again.
+                "TORCHINDUCTOR_CACHE_DIR": str(cache_folder() / "inductor"),
+                "VLLM_USE_AOT_COMPILE": "0",
             }
         with environment(cpu):
             yield

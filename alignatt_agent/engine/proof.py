@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import fingerprint
-from alignatt_agent.config.machine import device, versions
+from alignatt_agent.config.machine import cache_folder, device, versions
 from alignatt_agent.config.models import SHARE
 
 EAGER = "eager"
@@ -57,9 +56,8 @@ def builds() -> list[str]:
 
 def verdict_file(about: Mapping[str, Any]) -> Path:
     """Return the file with the verdict about a subject, in the user's cache folder."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-    return folder / "alignatt_agent" / "verdicts" / f"{digest}.json"
+    return cache_folder() / "verdicts" / f"{digest}.json"
 
 
 def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> Path:
