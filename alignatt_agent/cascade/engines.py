@@ -66,7 +66,7 @@ def serve_speech(
         recognizer = _whisper(EncoderDecoderModel(asr))
     elif family == GEMMA4_AUDIO:
         model = AudioModel(asr)
-        gemma = GemmaPrompt(model.tokenizer, model.name, model.window)
+        gemma = GemmaPrompt(model.tokenizer, model.name, asr.config.max_model_len)
         recognizer = PromptedRecognizer(model, gemma, LONGEST_S)
     else:
         qwen = SpeechModel(asr)

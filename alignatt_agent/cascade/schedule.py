@@ -26,15 +26,9 @@ class OverlappedStream(Stream):
 
     def finish(self) -> StreamStep:
         """Translate everything to the end, including the last chunk; may be repeated."""
-        before = super().finish()
-        last = self._collect()
-        steps = dict(last.steps)
-        for code, step in before.steps.items():
-            if code in steps:
-                steps[code] = _joined(step, steps[code])
-            else:
-                self.targets[code].keep(Emission(step.units, step.times))
-        return replace(last, steps=steps)
+        for code, step in self._collect().steps.items():
+            self.targets[code].keep(Emission(step.units, step.times))
+        return super()._translate(self._recognize(self._live_tail.finish))
 
     def drain(self, code: str) -> Emission:
         """Wait for the running translation, and return undelivered units."""

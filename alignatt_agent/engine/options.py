@@ -87,11 +87,7 @@ def engine_arguments(
 ) -> dict[str, Any]:
     """Return arguments of vLLM's ``AsyncEngineArgs``; the section ``engine:`` overrides defaults.
 
-    Args:
-        role: ``"asr"``, ``"aligner"`` or ``"translation"``.
-        model: the checkpoint and its ``engine:`` section.
-        heads: heads to capture, for the translation model.
-        transcribes: whether the translation model is also the recognizer.
+    Only the translation model captures ``heads``. It ``transcribes`` if it is also the recognizer.
     """
     from vllm.transformers_utils.config import get_config
 

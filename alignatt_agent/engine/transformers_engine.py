@@ -27,15 +27,9 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 class TransformersEngine:
     """A Transformers model that generates text, read at given tokens.
 
-    Args:
-        path: directory, or id on the Hugging Face hub.
-        dtype: torch's name of the computation type.
-        device: torch's name of the device.
-        random: whether to use random weights instead of those of the checkpoint.
-
-    Attributes:
-        attention: Transformers' name of the attention function.
-        tokenizer: ``None`` if the checkpoint has none.
+    ``path`` is a directory, or an id on the Hugging Face hub. ``random`` weights may replace those
+    of the checkpoint, and ``tokenizer`` is ``None`` if it has none. ``attention`` is Transformers'
+    name of the attention function.
     """
 
     attention = "eager"

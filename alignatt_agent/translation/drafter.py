@@ -150,11 +150,7 @@ def first_line(
     prompt has one line to translate, so the first line break ends a draft like the end of a turn.
     A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
 
-    Args:
-        draft: the continuation of ``before``.
-        before: accepted translation.
-        text: decodes ids.
-        ids: encodes text.
+    ``before`` is the accepted translation; ``text`` decodes ids, and ``ids`` encodes a text.
     """
     texts = [
         text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)

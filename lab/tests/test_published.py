@@ -38,7 +38,8 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
     try:
         assert served.config.architectures == ["Gemma4ForConditionalGeneration"]
         model, rng = AudioModel(served), np.random.default_rng(0)
-        ids = GemmaPrompt(model.tokenizer, model.name, model.window).ids("English", "AlignAtt")
+        window = served.config.max_model_len
+        ids = GemmaPrompt(model.tokenizer, model.name, window).ids("English", "AlignAtt")
         heard = []
         for seconds in (0.5, 3.1, 30.0):
             audio = noise(rng, seconds)
