@@ -18,6 +18,7 @@ from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement, Wait
 from alignatt_agent.translation.alignment import carry_over
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.translator import Translator
+from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import Draft, EngineError, SourceView
 from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes import scenarios
@@ -266,20 +267,21 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
         EngineError("it failed"),
         Draft(ids(" a"), True),
     ]
-    drafter = Drafter(engine := ScriptedEngine(drafts), Stopwatch(), verify=True)
+    rest = Prompts(), UnitDecoder(tokenizer, True), None, 8, Stopwatch()
+    drafter = Drafter(engine := ScriptedEngine(drafts), *rest, verify=True)
     prompt = Prompts().build(["a"])
-    drafter.draft(prompt, (), 8)
-    begun = drafter.draft(prompt, (), 8)
-    drafter.draft(prompt, (), 8, resumed=begun)
+    drafter.draft(prompt, ())
+    begun = drafter.draft(prompt, ())
+    drafter.draft(prompt, (), resumed=begun)
     with pytest.raises(EngineError):
-        drafter.draft(prompt, (), 8)
-    drafter.draft(prompt, ids(" b"), 8)
+        drafter.draft(prompt, ())
+    drafter.draft(prompt, ids(" b"))
     whole = ids(" a", " b", " c")
     assert engine.expected == [(), whole, whole[2:], ids(" a", " x"), ()]
 
-    silent = Drafter(engine := ScriptedEngine([Draft(whole, True)] * 2), Stopwatch(), verify=False)
+    silent = Drafter(engine := ScriptedEngine([Draft(whole, True)] * 2), *rest, verify=False)
     for _ in range(2):
-        silent.draft(prompt, (), 8)
+        silent.draft(prompt, ())
     assert engine.expected == [(), ()]
 
 
