@@ -62,11 +62,9 @@ class RowComputer:
     Shapes are the same in every step: contexts are rounded up to whole pages, whose surplus
     positions are hidden like all positions after the query.
 
-    Args:
-        wanted: the rows of the first step.
-        taps: the layers to read (``capture.Tap``), bound to their caches.
-        sizes: positions in a block, by cache group.
-        slots: ``[tokens]`` cache slot of every staged query.
+    ``taps`` are the layers to read (``capture.Tap``), bound to their caches. ``sizes`` has the
+    positions in a block, by cache group. ``slots``, ``[tokens]``, has the cache slot of every
+    staged query.
     """
 
     def __init__(
