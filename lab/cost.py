@@ -14,13 +14,14 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import yaml
 
 from alignatt_agent.cli import report_errors
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, load_config
-from alignatt_agent.engine.model_sizes import sizes_of
+from alignatt_agent.engine.model_sizes import PUBLISHED, models_of, sizes, sizes_of
 from alignatt_agent.engine.options import PROVED_ON_CUDA
 from lab import commands
 from lab.stand_ins.__main__ import real_configurations
@@ -128,16 +129,28 @@ def demands(work: Workload) -> dict[str, Demand]:
     }
 
 
+@cache
+def parts(model: str) -> tuple[int, int, int]:
+    """Return the values that a decoding step reads, those of the audio encoder, and the layers."""
+    found, (whole, text, _) = sizes(PUBLISHED[model]), models_of(PUBLISHED[model])
+    made, read = text.config, text.num_parameters()
+    # A step reads one row of the embeddings that are not also the output.
+    per_layer = getattr(made, "vocab_size_per_layer_input", None) or 0
+    per_layer *= getattr(made, "hidden_size_per_layer_input", None) or 0
+    read -= per_layer * made.num_hidden_layers
+    read += (found.outputs - made.vocab_size) * found.hidden
+    return read, whole.num_parameters() - text.num_parameters(), made.num_hidden_layers
+
+
 def seconds(model: ModelConfig, eager: bool, demand: Demand, device: Device) -> float:
     """Compute the seconds of a chunk that reaches a model."""
-    found = sizes_of(model)
-    decoder = found.weights - found.tower - found.tables
-    launch = device.step_s + found.layers * (device.layer_s if eager else device.graph_s)
+    decoder, tower, layers = parts(model.path)
+    launch = device.step_s + layers * (device.layer_s if eager else device.graph_s)
     prefill, audio = (demand.requests * each for each in (demand.prefill, demand.audio_s))
-    operations = 2 * (decoder * prefill + found.tower * AUDIO_TOKENS_PER_S * audio)
+    operations = 2 * (decoder * prefill + tower * AUDIO_TOKENS_PER_S * audio)
     return (
         demand.requests * device.request_s
-        + demand.steps * (launch + decoder * found.value_bytes / device.bandwidth)
+        + demand.steps * (launch + decoder * sizes_of(model).value_bytes / device.bandwidth)
         + operations / device.rate
         + audio * device.features_s
     )

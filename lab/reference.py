@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 
 from alignatt_agent.engine.greedy import joined_ids
 from alignatt_agent.engine.transformers_engine import TransformersEngine, cut_rows
@@ -11,8 +12,47 @@ from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout
 
 
+class RowRecorder:
+    """Collects the wanted rows of successive forward passes over one sequence.
+
+    ``wanted`` is the number of queries at the end of the next pass whose rows are read.
+    """
+
+    def __init__(self, engine: "Reference", readout: Readout) -> None:
+        self.wanted = 0
+        self._engine, self._readout = engine, readout
+        self._length = 0
+        self._rows: list[torch.Tensor] = []
+
+    def run(self, ids: list[int], **options: Any) -> Any:
+        """Run a forward pass, store its rows and return its output."""
+        output = self._engine._forward(ids, output_attentions=True, **options)
+        found = self._engine._matrices(output)
+        last = slice(len(ids) - self.wanted, None)
+        self._add(ids, [found[layer][0, head, last] for layer, head in self._readout.heads])
+        return output
+
+    def _add(self, ids: list[int], rows: list[torch.Tensor]) -> None:
+        self._length += len(ids)
+        if self.wanted:
+            # Layers with a sliding window cache only the end of the sequence.
+            padded = [pad(row.float(), (self._length - row.shape[1], 0)) for row in rows]
+            self._rows.append(torch.stack(padded, 1))
+
+    def rows(self, length: int) -> torch.Tensor:
+        """Return ``[rows, heads, length]`` over all positions of the sequence, in float32."""
+        result = torch.zeros(0, len(self._readout.heads), length)
+        parts = [pad(part, (0, length))[..., :length] for part in self._rows]
+        return torch.cat([result, *[part.cpu() for part in parts]])
+
+
 class Reference(TransformersEngine):
-    """A Transformers model as a ``types.TranslationEngine``; ``stops`` are ids that end a turn."""
+    """A Transformers model as a ``types.TranslationEngine``; ``stops`` are ids that end a turn.
+
+    ``recorder`` reads the rows of the attention function.
+    """
+
+    recorder: type[RowRecorder] = RowRecorder
 
     def __init__(self, path: str, **options: Any) -> None:
         super().__init__(path, **options)
@@ -35,7 +75,10 @@ class Reference(TransformersEngine):
         """
         if max_tokens < 1:
             self._fail(f"a draft of {max_tokens} tokens was requested")
-        recorder = None if readout is None else self._recorder(readout)
+        recorder = None
+        if readout is not None:
+            self._check_heads(readout)
+            recorder = self.recorder(self, readout)
         tokens: list[int] = []
         sure: list[float] = []
         feed = [*prompt.token_ids]
@@ -46,7 +89,8 @@ class Reference(TransformersEngine):
             recorder.wanted = 1 - spare
         cache, ended, steps = None, False, 0
         while len(tokens) < limit and not ended:
-            output = self._forward(feed, recorder, use_cache=True, past_key_values=cache)
+            forward = self._forward if recorder is None else recorder.run
+            output = forward(feed, use_cache=True, past_key_values=cache)
             cache = output.past_key_values
             steps += 1
             feed = [int(output.logits[0, -1].argmax())]

@@ -1,9 +1,7 @@
 """Checks of the requests to the models, including names and terms, before any model is loaded."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.checkpoints import require_tokenizer
@@ -66,18 +64,6 @@ def check_contexts(
                 f"than half of its window of {window}: shorten it or raise "
                 "models.translation.engine.max_model_len"
             )
-
-
-def prompt_date(resolved: Resolved, target: str) -> str | None:
-    """Return today's date, ISO 8601, if the chat template writes it into prompts."""
-    path, source = Path(resolved.checkpoints.translation.path), resolved.config.source_language
-    files = [*path.glob("chat_template*"), path / "tokenizer_config.json"]
-    if not any("strftime_now" in file.read_text("utf-8") for file in files if file.is_file()):
-        return None
-    builder = PromptBuilder.of(
-        _tokenizer(str(path)), resolved.config.prompt, language(source), language(target)
-    )
-    return datetime.now().date().isoformat() if builder.dated else None
 
 
 @lru_cache(maxsize=1)

@@ -27,7 +27,7 @@ from alignatt_agent.speech.front_ends import (
 from alignatt_agent.speech.prompt import RecognitionPrompt
 from alignatt_agent.speech.recognizer import PromptedRecognizer
 from alignatt_agent.types import SAMPLE_RATE, Prompt
-from alignatt_agent.types.engines import Aligner, Readout, Recognizer, TranslationEngine
+from alignatt_agent.types.engines import Aligner, Readout, TranslationEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Engines:
     aligner.
     """
 
-    asr: Recognizer
+    asr: PromptedRecognizer
     aligner: Aligner | None
     translation: TranslationEngine
     tokenizer: Any
@@ -57,7 +57,7 @@ _WARM_DRAFT = 4
 
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
-) -> tuple[Recognizer, Aligner | None]:
+) -> tuple[PromptedRecognizer, Aligner | None]:
     """Return the recognizer of a family, and the aligner if there is one."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
@@ -66,7 +66,7 @@ def serve_speech(
         recognizer = _whisper(EncoderDecoderModel(asr))
     elif family == GEMMA4_AUDIO:
         model = AudioModel(asr)
-        gemma = GemmaPrompt(model.tokenizer, model.name, model.window)
+        gemma = GemmaPrompt(model.tokenizer, model.name, asr.config.max_model_len)
         recognizer = PromptedRecognizer(model, gemma, LONGEST_S)
     else:
         qwen = SpeechModel(asr)

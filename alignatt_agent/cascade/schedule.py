@@ -26,15 +26,9 @@ class OverlappedStream(Stream):
 
     def finish(self) -> StreamStep:
         """Translate everything to the end, including the last chunk; may be repeated."""
-        before = super().finish()
-        last = self._collect()
-        steps = dict(last.steps)
-        for code, step in before.steps.items():
-            if code in steps:
-                steps[code] = _joined(step, steps[code])
-            else:
-                self.targets[code].keep(Emission(step.units, step.times))
-        return replace(last, steps=steps)
+        for code, step in self._collect().steps.items():
+            self.targets[code].keep(Emission(step.units, step.times))
+        return super()._translate(self._recognize(self._live_tail.finish))
 
     def drain(self, code: str) -> Emission:
         """Wait for the running translation, and return undelivered units."""
@@ -73,9 +67,7 @@ class AsynchronousStream(Stream):
 
     def finish(self) -> StreamStep:
         """Translate everything to the end; may be repeated after failures."""
-        self._hand_over(speech := self._recognize(self._live_tail.finish))
-        wait(self._running.values())
-        return self._collect(speech)
+        return self._translate(self._recognize(self._live_tail.finish), last=True)
 
     def drain(self, code: str) -> Emission:
         """Wait for the running translations, and return undelivered units."""
@@ -83,16 +75,20 @@ class AsynchronousStream(Stream):
         ready = self._ready.pop(code, NOTHING)
         return Emission(ready.units, ready.times) + super().drain(code)
 
-    def _translate(self, speech: SpeechStep) -> StreamStep:
-        self._hand_over(speech)
-        return self._collect(speech)
-
-    def _hand_over(self, speech: SpeechStep) -> None:
+    def _translate(self, speech: SpeechStep, last: bool = False) -> StreamStep:
+        """Return the finished steps; units of a target that failed wait for the next call."""
         for code, lane in self._lanes.items():
             with self._lock:
                 older = self._waiting.get(code)
                 self._waiting[code] = speech if older is None else _newest(older, speech)
             self._running[code] = lane.submit(self._work, code)
+        if last:
+            wait(self._running.values())
+        with self._lock:
+            failures, self._failures = self._failures, {}
+            done = [code for code in self.targets if code not in failures]
+            steps = {code: self._ready.pop(code, NOTHING) for code in done}
+        return StreamStep(speech.audio_s, speech.heard, steps, failures)
 
     def _work(self, code: str) -> None:
         """Translate the waiting state, unless the previous call has translated it."""
@@ -106,14 +102,6 @@ class AsynchronousStream(Stream):
                 self._ready[code] = _joined(self._ready.get(code, NOTHING), outcome)
             else:
                 self._failures[code] = outcome
-
-    def _collect(self, speech: SpeechStep) -> StreamStep:
-        """Return the finished steps; units of a target that failed wait for the next call."""
-        with self._lock:
-            failures, self._failures = self._failures, {}
-            done = [code for code in self.targets if code not in failures]
-            steps = {code: self._ready.pop(code, NOTHING) for code in done}
-        return StreamStep(speech.audio_s, speech.heard, steps, failures)
 
 
 def _newest(older: SpeechStep, newer: SpeechStep) -> SpeechStep:

@@ -34,7 +34,7 @@ class TargetStream:
         """
         translator = self.translator
         emitted = translator.emitted
-        begin = self._watch.now()
+        begin = self._watch.clock()
         if self._await_ahead():
             self._watch.shorten("draft", begin)
         else:

@@ -17,10 +17,7 @@ from alignatt_agent.types import FloatArray
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
     """Mark the positions that each query cannot see, ``[M, 1, L]``: after it or before its window.
 
-    Args:
-        positions: ``[M]`` position of each query.
-        length: number of context positions ``L``.
-        window: a query sees itself and the ``window - 1`` positions before it.
+    ``positions`` are ``[M]``. A query sees itself and the ``window - 1`` positions before it.
     """
     behind = positions[:, None, None] - torch.arange(length, device=positions.device)
     hidden = behind < 0
@@ -65,11 +62,9 @@ class RowComputer:
     Shapes are the same in every step: contexts are rounded up to whole pages, whose surplus
     positions are hidden like all positions after the query.
 
-    Args:
-        wanted: the rows of the first step.
-        taps: the layers to read (``capture.Tap``), bound to their caches.
-        sizes: positions in a block, by cache group.
-        slots: ``[tokens]`` cache slot of every staged query.
+    ``taps`` are the layers to read (``capture.Tap``), bound to their caches. ``sizes`` has the
+    positions in a block, by cache group. ``slots``, ``[tokens]``, has the cache slot of every
+    staged query.
     """
 
     def __init__(
@@ -83,16 +78,18 @@ class RowComputer:
         self._group: int = taps[0].group
         self._size = sizes[self._group]
         self._windows = {tap.layer.sliding_window for tap in taps}
-        grain, longest = max(tap.page for tap in taps), max(item.position for item in wanted) + 1
+        grain = max(tap.keys.page for tap in taps)
+        longest = max(item.position for item in wanted) + 1
         self._length = -(-longest // grain) * grain
         requests = [item.request for item in wanted]
         self._blocks = [request.blocks for request in requests]
         self._tables: dict[tuple[int, int], torch.Tensor] = {}
         for tap in taps:
-            if (tap.group, tap.page) not in self._tables:
-                split, count = sizes[tap.group] // tap.page, -(-self._length // tap.page)
-                pages = [request.pages(tap.group, split, count) for request in requests]
-                self._tables[tap.group, tap.page] = self._tensor(pages)[:, None]
+            group, page = tap.group, tap.keys.page
+            if (group, page) not in self._tables:
+                split, count = sizes[group] // page, -(-self._length // page)
+                pages = [request.pages(group, split, count) for request in requests]
+                self._tables[group, page] = self._tensor(pages)[:, None]
         widths = [request.end - request.start for request in requests]
         spans = self._tensor([(x.start, x.end, x.prompt) for x in requests])
         starts, ends, prompts = spans.T[..., None]
@@ -131,7 +128,7 @@ class RowComputer:
         return slot
 
     def _layer(self, tap: Any, at: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        keys = tap.keys(self._tables[tap.group, tap.page], tap.key_heads[None, :, None])
+        keys = tap.keys(self._tables[tap.group, tap.keys.page], tap.key_heads[None, :, None])
         impl = tap.layer.impl
         sinks = getattr(impl, "sinks", None)
         return probabilities(

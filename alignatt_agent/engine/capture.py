@@ -49,11 +49,6 @@ class Tap:
     keys: Keys | None = None
     calls: int = 0
 
-    @property
-    def page(self) -> int:
-        """Positions in one page of the cache."""
-        return self.keys.page if self.keys else 0
-
 
 class Capture:
     """Attention rows of one worker whose model is loaded, and the verification of expected tokens.

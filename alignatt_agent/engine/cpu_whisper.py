@@ -30,9 +30,7 @@ FRAME_S = 0.02
 class CpuWhisper:
     """Continues prompts with audio, like ``AudioModel``, and times the tokens of a transcript.
 
-    Args:
-        path: directory of a checkpoint in CTranslate2's format.
-        options: further arguments of ``ctranslate2.models.Whisper``.
+    ``options`` are further arguments of ``ctranslate2.models.Whisper``.
     """
 
     def __init__(self, path: str, **options: Any) -> None:

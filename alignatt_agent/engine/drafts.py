@@ -17,10 +17,8 @@ from alignatt_agent.types.engines import Gate, Readout
 class DraftEngine:
     """The translation engine of the cascade (``types.TranslationEngine``).
 
-    Args:
-        model: a served model whose workers capture attention.
-        heads: the heads that its workers capture.
-        stops: ids that end a turn; default: those of the model.
+    The workers of ``model`` capture ``heads``. The ids ``stops`` end a turn; by default, those of
+    the model.
     """
 
     def __init__(

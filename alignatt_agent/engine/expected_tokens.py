@@ -79,10 +79,8 @@ def read_greedy(
     row for each token, request after request in the order of their batch. vLLM reads the
     log-probabilities of prompts from them, too.
 
-    Args:
-        runner: vLLM's model runner.
-        counts: number of tokens that the step feeds, by vLLM's id of the request.
-        due: what ``Expected.due`` returned for each request.
+    ``counts`` has the number of tokens that the step feeds, and ``due`` the result of
+    ``Expected.due``, both by vLLM's id of the request.
     """
     state = runner.execute_model_state
     batch = state.input_batch if hasattr(state, "input_batch") else runner.input_batch

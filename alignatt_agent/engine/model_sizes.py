@@ -35,10 +35,7 @@ class Sizes:
 
     Attributes:
         weights: all weights.
-        tables: embeddings that are not also the output; a decoding step reads one row of them.
-        tower: weights of the audio encoder.
         cache: values that a token adds to the cache.
-        layers: layers of the decoder.
         hidden: width of the decoder.
         inner: width of its widest layer.
         outputs: size of the vocabulary, or number of time bins.
@@ -47,10 +44,7 @@ class Sizes:
     """
 
     weights: int
-    tables: int
-    tower: int
     cache: int
-    layers: int
     hidden: int
     inner: int
     outputs: int
@@ -93,25 +87,19 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
         dtype: computation type; ``auto`` is the type of the checkpoint.
     """
     whole = config.get("thinker_config", config)
-    model, text, largest_frame = _models(config)
+    model, text, largest_frame = models_of(config)
     made = text.config
     bins = whole.get("classify_num")  # an aligner has time bins instead of a vocabulary
     outputs, hidden = bins or made.vocab_size, made.hidden_size
     tied = made.tie_word_embeddings and not bins
-    per_layer = (getattr(made, "vocab_size_per_layer_input", None) or 0) * made.num_hidden_layers
-    per_layer *= getattr(made, "hidden_size_per_layer_input", None) or 0
     cache = sum(
         layer.out_features for name, layer in text.named_modules() if name.endswith(_CACHED)
     )
     if not cache:
         raise ValueError("its layers do not cache keys and values")
-    parameters = model.num_parameters()
     return Sizes(
-        weights=parameters + (0 if tied else outputs * hidden),
-        tables=per_layer + (0 if tied else made.vocab_size * hidden),
-        tower=parameters - text.num_parameters(),
+        weights=model.num_parameters() + (0 if tied else outputs * hidden),
         cache=cache,
-        layers=made.num_hidden_layers,
         hidden=hidden,
         inner=getattr(made, "intermediate_size", None) or made.decoder_ffn_dim,
         outputs=outputs,
@@ -120,7 +108,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
     )
 
 
-def _models(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
+def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
     """Build the model without allocating weights.
 
     Returns the model, its decoder, and the values of the encoder's widest feature map for a second.

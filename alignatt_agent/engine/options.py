@@ -87,11 +87,7 @@ def engine_arguments(
 ) -> dict[str, Any]:
     """Return arguments of vLLM's ``AsyncEngineArgs``; the section ``engine:`` overrides defaults.
 
-    Args:
-        role: ``"asr"``, ``"aligner"`` or ``"translation"``.
-        model: the checkpoint and its ``engine:`` section.
-        heads: heads to capture, for the translation model.
-        transcribes: whether the translation model is also the recognizer.
+    Only the translation model captures ``heads``. It ``transcribes`` if it is also the recognizer.
     """
     from vllm.transformers_utils.config import get_config
 
@@ -115,7 +111,10 @@ def engine_arguments(
     }
     captured = tuple(heads) if role == "translation" else ()
     if captured:
-        _check_heads(captured, text)
+        layers, count = text.num_hidden_layers, text.num_attention_heads
+        bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
+        if bad:
+            raise ValueError(f"no attention heads {bad} in {layers} layers of {count} heads")
     # Transcripts are verified without rows. Encoder-decoder models were not tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
     given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
@@ -218,13 +217,6 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
         raise ValueError(
             f"engine: vLLM has no argument {key!r} to set here; the nearest one is {near!r}"
         )
-
-
-def _check_heads(heads: Sequence[tuple[int, int]], text: Any) -> None:
-    layers, count = text.num_hidden_layers, text.num_attention_heads
-    bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
-    if bad:
-        raise ValueError(f"no attention heads {bad} in {layers} layers of {count} heads")
 
 
 def on_cpu() -> bool:

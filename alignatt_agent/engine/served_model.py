@@ -38,9 +38,7 @@ imports, fail if two threads import them concurrently."""
 class ServedModel:
     """A running vLLM engine; every call raises ``EngineError`` if the engine died or refused it.
 
-    Args:
-        name: title in messages, e.g. ``"translation model google/gemma-4-E4B-it"``.
-        arguments: vLLM's ``AsyncEngineArgs`` by name.
+    ``arguments`` are those of vLLM's ``AsyncEngineArgs``.
     """
 
     def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:

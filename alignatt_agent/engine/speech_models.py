@@ -76,11 +76,6 @@ class AudioModel:
         self.name = model.name
         self.tokenizer = model.tokenizer()
 
-    @property
-    def window(self) -> int:
-        """Longest request with its answer, in tokens."""
-        return int(self._model.config.max_model_len)
-
     def generate(
         self,
         token_ids: Sequence[int],

@@ -52,12 +52,10 @@ def check_engine(config: Any, rows: bool = True) -> None:
         "kv_sharing_fast_prefill": cache.kv_sharing_fast_prefill,
         "speculative decoding": config.speculative_config is not None,
         "the Ray executor": parallel.distributed_executor_backend == "ray",
+        "multi-head latent attention": rows and config.model_config.use_mla,
+        f"quantized KV cache ({cache.cache_dtype})": rows and _quantized(cache.cache_dtype),
     }
-    keys = {
-        "multi-head latent attention": config.model_config.use_mla,
-        f"quantized KV cache ({cache.cache_dtype})": _quantized(cache.cache_dtype),
-    }
-    found = [name for name, on in (unverified | (keys if rows else {})).items() if on]
+    found = [name for name, on in unverified.items() if on]
     if found:
         what = "attention rows were" if rows else "the greedy tokens of a prompt's positions were"
         raise NotImplementedError(f"{what} never verified with {', '.join(found)}; switch it off")

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from torch.nn.functional import pad
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
@@ -25,66 +24,15 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 """Kinds of layers in ``layer_types`` that return no attention matrix."""
 
 
-class RowRecorder:
-    """Collects the wanted rows of successive forward passes over one sequence.
-
-    ``layers`` are the numbers of the layers with attention. ``wanted`` is the number of queries at
-    the end of the next pass whose rows are read.
-    """
-
-    def __init__(self, readout: Readout, layers: Sequence[int]) -> None:
-        self.wanted = 0
-        self._readout = readout
-        self._places = {layer: place for place, layer in enumerate(layers)}
-        self._length = 0
-        self._rows: list[torch.Tensor] = []
-
-    def run(self, model: Any, **inputs: Any) -> Any:
-        """Run a forward pass, store its rows and return its output."""
-        output = model(**inputs, output_attentions=True)
-        # Hybrids return matrices only for their attention layers, or None for the others.
-        found = [matrix for matrix in output.attentions if matrix is not None]
-        if len(found) != len(self._places):
-            raise EngineError(
-                f"{type(model).__name__} returned {len(found)} attention matrices, but its "
-                f"configuration names {len(self._places)} layers with attention, so the layers of "
-                "the rows are unknown"
-            )
-        queries = found[0].shape[2]
-        self._length += queries
-        if self.wanted:
-            last = slice(queries - self.wanted, queries)
-            heads = [(self._places[layer], head) for layer, head in self._readout.heads]
-            rows = [found[place][0, head, last].float() for place, head in heads]
-            # Layers with a sliding window cache only the end of the sequence.
-            padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
-            self._rows.append(torch.stack(padded, 1))
-        return output
-
-    def rows(self, length: int) -> torch.Tensor:
-        """Return ``[rows, heads, length]`` over all positions of the sequence, in float32."""
-        result = torch.zeros(0, len(self._readout.heads), length)
-        parts = [pad(part, (0, length))[..., :length] for part in self._rows]
-        return torch.cat([result, *[part.cpu() for part in parts]])
-
-
 class TransformersEngine:
     """A Transformers model that generates text, read at given tokens.
 
-    Args:
-        path: directory, or id on the Hugging Face hub.
-        dtype: torch's name of the computation type.
-        device: torch's name of the device.
-        random: whether to use random weights instead of those of the checkpoint.
-
-    Attributes:
-        attention: Transformers' name of the attention function.
-        recorder: reads the rows of that function.
-        tokenizer: ``None`` if the checkpoint has none.
+    ``path`` is a directory, or an id on the Hugging Face hub. ``random`` weights may replace those
+    of the checkpoint, and ``tokenizer`` is ``None`` if it has none. ``attention`` is Transformers'
+    name of the attention function.
     """
 
     attention = "eager"
-    recorder: type[RowRecorder] = RowRecorder
 
     def __init__(
         self, path: str, *, dtype: str = "float32", device: str = "cpu", random: bool = False
@@ -114,31 +62,42 @@ class TransformersEngine:
     @torch.inference_mode()
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass."""
-        recorder = self._recorder(readout)
+        self._check_heads(readout)
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
             got = f"got {len(token_ids)} tokens, {len(ids)} in all"
             self._fail(f"{got}; expected 1 or more, at most {self._context} in all")
-        recorder.wanted = len(token_ids)
-        self._forward(ids if readout.row == "emitted" else ids[:-1], recorder, use_cache=False)
-        return cut_rows(recorder.rows(len(ids)), prompt)
+        fed = ids if readout.row == "emitted" else ids[:-1]
+        output = self._forward(fed, output_attentions=True, use_cache=False)
+        matrices, last = self._matrices(output), slice(len(fed) - len(token_ids), None)
+        rows = [matrices[layer][0, head, last].float() for layer, head in readout.heads]
+        return cut_rows(torch.stack(rows, 1).cpu(), prompt)
 
     @torch.inference_mode()
     def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
         """Return log-probabilities ``[tokens, vocabulary]`` at the position of each token."""
         ids = [*prompt.token_ids, *token_ids[:-1]]
-        output = self._forward(ids, None, keep=len(token_ids), use_cache=False)
+        output = self._forward(ids, logits_to_keep=len(token_ids), use_cache=False)
         found: FloatArray = torch.log_softmax(output.logits[0].float(), -1).cpu().numpy()
         return found
 
-    def _forward(
-        self, ids: list[int], recorder: RowRecorder | None, keep: int = 1, **options: Any
-    ) -> Any:
+    def _forward(self, ids: list[int], logits_to_keep: int = 1, **options: Any) -> Any:
         inputs = torch.tensor([ids], device=self.model.device)
-        options = {"input_ids": inputs, "logits_to_keep": keep, **options}
-        return recorder.run(self.model, **options) if recorder else self.model(**options)
+        return self.model(input_ids=inputs, logits_to_keep=logits_to_keep, **options)
 
-    def _recorder(self, readout: Readout) -> RowRecorder:
+    def _matrices(self, output: Any) -> dict[int, torch.Tensor]:
+        """Return the attention matrices of a pass, ``[1, heads, queries, keys]``, by layer."""
+        # Hybrids return matrices only for their attention layers, or None for the others.
+        found = [matrix for matrix in output.attentions if matrix is not None]
+        if len(found) != len(self._layers):
+            self._fail(
+                f"{type(self.model).__name__} returned {len(found)} attention matrices, but its "
+                f"configuration names {len(self._layers)} layers with attention, so the layers of "
+                "the rows are unknown"
+            )
+        return dict(zip(self._layers, found, strict=True))
+
+    def _check_heads(self, readout: Readout) -> None:
         layers, heads = self._shape
         bad = [(a, b) for a, b in readout.heads if a not in self._layers or not 0 <= b < heads]
         if bad or not readout.heads:
@@ -147,7 +106,6 @@ class TransformersEngine:
                 f"heads {bad or 'none'} were requested in {layers} layers of {heads} heads"
                 + hybrid * (len(self._layers) < layers)
             )
-        return self.recorder(readout, self._layers)
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self.name}: {cause}")

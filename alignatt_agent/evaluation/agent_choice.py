@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.cascade.contexts import prompt_date
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
@@ -61,8 +60,6 @@ class AgentChoice:
         if head_set is not None:
             provisional = " (provisional)" if head_set.provisional else ""
             signature["head_set"] = head_set.name + provisional
-        if date := prompt_date(self.resolved, target):
-            signature["prompt_date"] = date
         if self.micro:
             signature["label"] = MICRO_LABEL
         return signature

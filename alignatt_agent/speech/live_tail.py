@@ -18,7 +18,7 @@ from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
-from alignatt_agent.speech.recognizer import SHORTEST_S
+from alignatt_agent.speech.recognizer import SHORTEST_S, PromptedRecognizer
 from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.waveform import (
     QUIET_RMS,
@@ -38,7 +38,7 @@ from alignatt_agent.types import (
     Transcript,
     Word,
 )
-from alignatt_agent.types.engines import Aligner, Recognizer
+from alignatt_agent.types.engines import Aligner
 from alignatt_agent.types.running_text import join_words, split_words
 from alignatt_agent.types.stopwatch import Stopwatch
 
@@ -74,7 +74,7 @@ class LiveTail:
 
     def __init__(
         self,
-        recognizer: Recognizer,
+        recognizer: PromptedRecognizer,
         aligner: Aligner | None,
         language: str,
         config: SpeechConfig,

@@ -53,6 +53,9 @@ class PromptedRecognizer:
     ) -> Transcript:
         """Return the transcript of ``audio``, ``[samples]``; it is ``""`` if audio is too short.
 
+        ``context`` has names and terms that may occur. ``expected`` is the probable beginning of
+        the transcript and only saves time.
+
         An answer that reaches its limit gives no text: nobody speaks that fast. Repetitions in a
         loop of the model are removed, and so are 20 repetitions of a few characters, as in Qwen's
         code.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import Draft, DraftContext, Prompt
@@ -63,21 +64,23 @@ class Drafter:
 
     Successive drafts are mostly equal. The engine therefore gets the previous one as expected
     tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is the last whole
-    draft's translation of the open utterance. ``steps`` counts forward passes. A source token may
-    need up to ``expansion`` target tokens. ``whole`` cuts a draft where it stops being a
-    translation, given the translation before it.
+    draft's translation of the open utterance. ``steps`` counts forward passes. A draft has at most
+    ``max_tokens`` tokens.
     """
 
     def __init__(
         self,
         engine: TranslationEngine,
+        builder: PromptBuilder,
+        units: UnitDecoder,
+        readout: Readout | None,
+        max_tokens: int,
         watch: Stopwatch,
         verify: bool,
-        expansion: float = 1.0,
-        whole: Callable[[Draft, Sequence[int]], Draft] = lambda draft, before: draft,
     ) -> None:
-        self._engine, self._watch, self._verify = engine, watch, verify
-        self._expansion, self._whole = expansion, whole
+        self._engine, self._builder, self._units = engine, builder, units
+        self._readout, self._watch, self._verify = readout, watch, verify
+        self.max_tokens = max_tokens
         self.expected: tuple[int, ...] = ()
         self.steps = 0
 
@@ -85,22 +88,23 @@ class Drafter:
         self,
         prompt: Prompt,
         prefix: tuple[int, ...],
-        max_tokens: int,
-        readout: Readout | None = None,
         gate: Gate | None = None,
         resumed: Draft | None = None,
+        room: int | None = None,
     ) -> Draft:
         """Continue ``prompt``, which ends with the accepted translation ``prefix`` of its source.
 
         ``resumed``, an earlier draft of the same prompt, is continued; see ``TranslationEngine``.
+        ``room`` is a limit of tokens that may be lower than ``max_tokens``.
         """
+        most = self.max_tokens if room is None else min(room, self.max_tokens)
         before = resumed or Draft((), False)
         known = prefix + before.token_ids
         same = self._verify and self.expected[: len(known)] == known
         expected = self.expected[len(known) :] if same else ()
         with self._watch.stage("draft"):
-            draft = self._engine.draft(prompt, max_tokens, readout, gate, resumed, expected)
-            draft = self._whole(draft, prefix)
+            draft = self._engine.draft(prompt, most, self._readout, gate, resumed, expected)
+            draft = first_line(draft, prefix, self._units.text, self._builder.ids)
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids
@@ -113,22 +117,20 @@ class Drafter:
         build: Callable[[Sequence[str], Sequence[int]], Prompt],
         source: tuple[str, ...],
         kept: tuple[int, ...],
-        max_tokens: int,
-        readout: Readout | None,
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
-        ``build`` makes a prompt of a source and its translation so far. Drafts of at most
-        ``max_tokens`` follow one another, until the translation loops or has 32 tokens more than
-        twice the expected length. The second result is the source word of each token, if
-        ``readout`` gives rows.
+        ``build`` makes a prompt of a source and its translation so far. Drafts follow one another,
+        until the translation loops or has 32 tokens more than twice the expected length. The second
+        result is the source word of each token, if there are rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
         while True:
             prompt = build(source, kept + produced)
-            room = round(2 * self._expansion * len(prompt.token_word)) + 32 - len(produced)
-            draft = self.draft(prompt, kept + produced, min(max_tokens, room), readout)
+            expected = 2 * self._builder.expansion * len(prompt.token_word)
+            room = round(expected) + 32 - len(produced)
+            draft = self.draft(prompt, kept + produced, room=room)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
             if draft.ended or not draft.token_ids:
@@ -150,11 +152,7 @@ def first_line(
     prompt has one line to translate, so the first line break ends a draft like the end of a turn.
     A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
 
-    Args:
-        draft: the continuation of ``before``.
-        before: accepted translation.
-        text: decodes ids.
-        ids: encodes text.
+    ``before`` is the accepted translation; ``text`` decodes ids, and ``ids`` encodes a text.
     """
     texts = [
         text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)

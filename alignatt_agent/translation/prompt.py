@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -52,14 +51,9 @@ class PromptBuilder:
         context: the text for ``{context}`` in the wording.
         terms: returns the text after a source, given its words; empty without terms in it.
 
-    Attributes:
-        dated: whether the template writes today's date.
-
     Raises:
         PromptError: the template or the tokenizer does not fit.
     """
-
-    dated = False
 
     def __init__(
         self,
@@ -107,17 +101,9 @@ class PromptBuilder:
         self._before, self._after = text.split(_MARKER)
 
     def _rendered(self, turns: list[dict[str, Any]], **options: Any) -> str:
-        dates = []
-
-        def today(form: str) -> str:
-            dates.append(datetime.now().strftime(form))
-            return dates[-1]
-
         options = {"enable_thinking": False, **self._wording.template_arguments, **options}
         try:
-            text: str = self._tokenizer.apply_chat_template(
-                turns, tokenize=False, strftime_now=today, **options
-            )
+            text: str = self._tokenizer.apply_chat_template(turns, tokenize=False, **options)
         except (TemplateError, ValueError, TypeError) as error:
             hint = "; set prompt.system to null for a model without a system turn"
             raise PromptError(
@@ -125,7 +111,6 @@ class PromptBuilder:
                 f"{', '.join(turn['role'] for turn in turns)}: {error}"
                 + (hint if self._wording.system is not None else "")
             ) from error
-        self.dated = any(date in text for date in dates)
         return text
 
     @classmethod

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.alignment import carry_over, first_of_next, repeated_of
-from alignatt_agent.translation.drafter import Drafted, Drafter, first_line
+from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words, spans, spread
@@ -55,12 +54,9 @@ class Translator:
         history: History | None = None,
     ) -> None:
         self._units = UnitDecoder(tokenizer, spaced)
-        one_line = partial(first_line, text=self._units.text, ids=prompt_builder.ids)
-        expansion = prompt_builder.expansion
-        self._drafter = Drafter(engine, watch or Stopwatch(), verify, expansion, one_line)
-        self._readout = readout
+        drafts = engine, prompt_builder, self._units, readout, max_draft_tokens
+        self._drafter = Drafter(*drafts, watch or Stopwatch(), verify)
         self._policy = policy
-        self._max_draft_tokens = max_draft_tokens
         self._early_stop = early_stop
         self._state = StreamState(history or History(prompt_builder))
 
@@ -136,9 +132,7 @@ class Translator:
         kept, rest = now.accepted[:split], now.accepted[split:]
 
         self._drafter.expected = now.expected
-        finish, sources = self._drafter.finish(
-            state.history.prompt, source, kept, self._max_draft_tokens, self._readout
-        )
+        finish, sources = self._drafter.finish(state.history.prompt, source, kept)
         if (start := loop_start(kept + finish)) is not None:  # cut at the end of a unit
             end = self._units.boundaries(kept + finish, start)[0]
             finish = finish[: max(0, end - len(kept))]
@@ -187,19 +181,13 @@ class Translator:
         while True:
             draft = drafted.draft
             decision = self._policy.decide(draft, frontier, drafted.context(self._units))
-            done = not draft.cut or len(draft.token_ids) >= self._max_draft_tokens
+            done = not draft.cut or len(draft.token_ids) >= self._drafter.max_tokens
             if done or decision.closed:
                 scanned = len(decision.peaks) or len(draft.token_ids)
                 return replace(drafted, scanned=scanned), decision
             # The frontier moved after the engine stopped at the gate, or nothing is drafted yet.
-            draft = self._drafter.draft(
-                drafted.prompt,
-                drafted.prefix,
-                self._max_draft_tokens,
-                self._readout,
-                gate,
-                draft if draft.token_ids else None,
-            )
+            begun = draft if draft.token_ids else None
+            draft = self._drafter.draft(drafted.prompt, drafted.prefix, gate, begun)
             drafted = replace(drafted, draft=draft)
 
     def _accept(

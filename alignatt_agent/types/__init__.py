@@ -4,13 +4,12 @@ Times are absolute seconds from the start of the stream. Audio is mono float32 a
 Token positions count from the first token of the prompt.
 """
 
-from alignatt_agent.types.arrays import SAMPLE_RATE as SAMPLE_RATE
-from alignatt_agent.types.arrays import FloatArray as FloatArray
 from alignatt_agent.types.drafts import NO_CONTEXT as NO_CONTEXT
 from alignatt_agent.types.drafts import AttentionRows as AttentionRows
 from alignatt_agent.types.drafts import Decision as Decision
 from alignatt_agent.types.drafts import Draft as Draft
 from alignatt_agent.types.drafts import DraftContext as DraftContext
+from alignatt_agent.types.drafts import FloatArray as FloatArray
 from alignatt_agent.types.drafts import GatedDraft as GatedDraft
 from alignatt_agent.types.drafts import Prompt as Prompt
 from alignatt_agent.types.drafts import StopReason as StopReason
@@ -19,6 +18,7 @@ from alignatt_agent.types.errors import EngineError as EngineError
 from alignatt_agent.types.steps import Emission as Emission
 from alignatt_agent.types.steps import SourceSpan as SourceSpan
 from alignatt_agent.types.steps import Step as Step
+from alignatt_agent.types.words import SAMPLE_RATE as SAMPLE_RATE
 from alignatt_agent.types.words import SourceView as SourceView
 from alignatt_agent.types.words import SpeechUpdate as SpeechUpdate
 from alignatt_agent.types.words import Transcript as Transcript

@@ -33,6 +33,7 @@ start, means another clock; FFmpeg's ``dts_delta_threshold`` has the same effect
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
 """Two channels are in opposite phase if their difference has this many times the power of their
 sum. Per sample this share of earlier power is kept: it fades within a quarter of a second."""
+HINT = "; raw samples need a rate (--raw), an MP4 whose index is at its end a file name"
 
 
 class AudioError(AlignAttError, ValueError):
@@ -42,9 +43,6 @@ class AudioError(AlignAttError, ValueError):
 def to_float(samples: Samples) -> FloatArray:
     """Return samples in [-1, 1), scaled as Simulstream does."""
     return samples.astype(np.float32) / np.float32(32768)
-
-
-HINT = "; raw samples need a rate (--raw), an MP4 whose index is at its end a file name"
 
 
 class Recording:

@@ -1,10 +1,10 @@
-"""Interfaces of the cascade's three engines."""
+"""Interfaces of the forced aligner and the translation engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from alignatt_agent.types import Draft, FloatArray, Prompt, Transcript
+from alignatt_agent.types import Draft, FloatArray, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,6 @@ class AlignedItem:
     text: str
     start: float
     end: float
-
-
-class Recognizer(Protocol):
-    """Speech recognition of a whole waveform."""
-
-    def transcribe(
-        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
-    ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``, in a language given by its code.
-
-        ``context`` has names and terms that may occur; ``expected`` is the probable beginning of
-        the transcript and only saves time.
-        """
 
 
 class Aligner(Protocol):

@@ -10,33 +10,29 @@ policy and rounding to units."""
 
 
 class Stopwatch:
-    """Seconds of each stage of a chunk; the clock may jump when results come from a cache."""
+    """Seconds of each stage of a chunk; ``clock`` may jump when results come from a cache."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+        self.clock = clock
         self.start()
 
     def start(self) -> None:
         """Begin a chunk."""
         self._seconds = dict.fromkeys(STAGES, 0.0)
-        self._begin = self._clock()
+        self._begin = self.clock()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the time of the block to one stage."""
-        begin = self._clock()
+        begin = self.clock()
         try:
             yield
         finally:
-            self._seconds[name] += self._clock() - begin
-
-    def now(self) -> float:
-        """Return the reading of the clock."""
-        return self._clock()
+            self._seconds[name] += self.clock() - begin
 
     def shorten(self, name: str, begin: float) -> None:
         """Begin a chunk at time ``begin``, in a stage that ends now and includes its replay."""
-        rest = self._clock() - begin
+        rest = self.clock() - begin
         replay = min(self._seconds["replay"], rest)
         self._seconds = dict.fromkeys(STAGES, 0.0) | {name: rest - replay, "replay": replay}
         self._begin = begin
@@ -49,7 +45,7 @@ class Stopwatch:
     def read(self) -> dict[str, float]:
         """Return the seconds of every stage since the chunk began; ``emission`` is the rest."""
         spent = sum(self._seconds.values()) - self._seconds["emission"]
-        return self._seconds | {"emission": self._clock() - self._begin - spent}
+        return self._seconds | {"emission": self.clock() - self._begin - spent}
 
 
 def added(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+SAMPLE_RATE = 16_000
+"""Sampling rate of all audio inside the cascade, in Hz."""
+
 
 @dataclass(frozen=True, slots=True)
 class Word:

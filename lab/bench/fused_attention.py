@@ -4,16 +4,18 @@ The fused function returns no weights, so the wanted rows are computed again fro
 keys.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
-from torch.nn.functional import pad
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from alignatt_agent.engine.transformers_engine import RowRecorder
-from lab.reference import Reference
+from alignatt_agent.engine.transformers_engine import cut_rows
+from alignatt_agent.types import AttentionRows, Prompt
+from alignatt_agent.types.engines import Readout
+from lab.reference import Reference, RowRecorder
 
 QK_FAST = "alignatt_qk_fast"
 """Name under which Transformers knows our attention function."""
@@ -25,16 +27,12 @@ Seam = Literal["eager", "sdpa"]
 class FusedRecorder(RowRecorder):
     """Computes the wanted rows of each pass from queries and keys."""
 
-    def run(self, model: Any, **inputs: Any) -> Any:
+    def run(self, ids: list[int], **options: Any) -> Any:
         """Run a forward pass whose attention function writes here."""
         self._found: dict[tuple[int, int], torch.Tensor] = {}
-        output = model(**inputs, recorder=self)  # an argument that all layers pass on
-        self._length += inputs["input_ids"].shape[1]
-        if self.wanted:
-            rows = [self._found[head] for head in self._readout.heads]
-            # Sliding layers only cache the end of the sequence.
-            padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
-            self._rows.append(torch.stack(padded, 1))
+        # The recorder is an argument that all layers pass on.
+        output = self._engine._forward(ids, recorder=self, **options)
+        self._add(ids, [self._found[head] for head in self._readout.heads if self.wanted])
         return output
 
     def note_layer(
@@ -63,6 +61,14 @@ class FusedEngine(Reference):
 
     attention = QK_FAST
     recorder = FusedRecorder
+
+    @torch.inference_mode()
+    def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
+        """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass."""
+        recorder, ids = FusedRecorder(self, readout), [*prompt.token_ids, *token_ids]
+        recorder.wanted = len(token_ids)
+        recorder.run(ids if readout.row == "emitted" else ids[:-1], use_cache=False)
+        return cut_rows(recorder.rows(len(ids)), prompt)
 
 
 ENGINES: dict[Seam, type[Reference]] = {"eager": Reference, "sdpa": FusedEngine}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from transformers import (
     Gemma4AudioFeatureExtractor,
@@ -19,6 +20,7 @@ from alignatt_agent.engine.start import start_model
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.speech.front_ends import GemmaPrompt, WhisperPrompt
 from alignatt_agent.types.engines import Readout
+from lab.stand_ins import random_models
 from lab.stand_ins.layouts import MEDIA, write
 from lab.stand_ins.speech import write_whisper
 from tests.engine.batches import Case, check_rows
@@ -38,7 +40,8 @@ def test_gemma4_hears_and_translates_on_one_engine(tmp_path):
     try:
         assert served.config.architectures == ["Gemma4ForConditionalGeneration"]
         model, rng = AudioModel(served), np.random.default_rng(0)
-        ids = GemmaPrompt(model.tokenizer, model.name, model.window).ids("English", "AlignAtt")
+        window = served.config.max_model_len
+        ids = GemmaPrompt(model.tokenizer, model.name, window).ids("English", "AlignAtt")
         heard = []
         for seconds in (0.5, 3.1, 30.0):
             audio = noise(rng, seconds)
@@ -107,3 +110,27 @@ def test_whisper_on_vllm(tmp_path):
     assert answer == expected[len(ids) :][: len(answer)]
     assert len(answer) > 0
     assert text is None or isinstance(text, str)
+
+
+FORMS = {
+    "gemma4": "<bos><|turn>system\nS<turn|>\n<|turn>user\nU<turn|>\n<|turn>model\n",
+    "gemma3": "<bos><start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_turn>model\n",
+    "qwen3": "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    "hunyuan": "<｜hy_begin▁of▁sentence｜>S<｜hy_place▁holder▁no▁3｜>"
+    "<｜hy_User｜>U<｜hy_Assistant｜>",
+    "llama": "<s><|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
+    "<|im_start|>assistant\n",
+}
+
+
+@pytest.mark.parametrize("family", FORMS)
+def test_templates_have_the_published_forms(family):
+    tokenizer = random_models.tokenizer(family)
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
+    text = tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    assert text == FORMS[family]
+    stops = random_models.FAMILIES[family]["stops"]
+    assert len({tokenizer.convert_tokens_to_ids(token) for token in stops}) == len(stops) >= 2

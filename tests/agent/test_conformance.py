@@ -209,3 +209,20 @@ def test_error_in_the_last_chunk_never_hangs_a_client(agent, fake_engines, caplo
     assert "out of memory" in caplog.text
     assert len(FakeAgent.runtime.failures) >= 1
     assert tokens == expected(12)[:emitted]
+
+
+def test_a_dead_engine_is_started_again_by_load_model(runtime_of_agents, config):
+    FakeAgent.load_model(config)
+    FakeAgent.load_model(config)
+    assert runtime_of_agents.started == [("qwen3-asr", True)]
+    runtime_of_agents.dead = True
+    FakeAgent.load_model(config)
+    assert runtime_of_agents.started[1:] == [("qwen3-asr", False)]  # a stream waits
+
+
+def test_another_recognizer_on_the_same_checkpoints_is_another_key(agent, tmp_path):
+    loaded_agent(tmp_path, speech={"recognizer": "whisper", "hold_back_ms": 0})
+    assert agent.runtime.started == [("qwen3-asr", True), ("whisper", True)]
+    agent.set_target_language("de")
+    with pytest.raises(EngineError, match=r"not loaded: .* call it again"):
+        agent.process_chunk(talk(8))

@@ -108,7 +108,7 @@ def test_a_row_is_found_by_its_slot_and_is_nan_where_no_query_had_it():
     layer.sliding_window, layer.impl.scale = None, 0.5
     heads = torch.tensor([0, 1])
     tap = SimpleNamespace(layer=layer, heads=heads, key_heads=heads, columns=[0, 1], group=0)
-    tap.keys, tap.page, tap.stage = Keys(layer), SIZE, torch.randn(6, 2, DIM)
+    tap.keys, tap.stage = Keys(layer), torch.randn(6, 2, DIM)
     requests = [CaptureRequest(name, 1, 3, 5, 4, 3, [0]) for name in "ab"]
     requests[0].blocks, requests[1].blocks = [[2, 3]], [[4, 1]]
     wanted = [WantedRow(request, SIZE + 1) for request in requests]

@@ -1,4 +1,4 @@
-"""A draft that ends at the gate has the same decision as the whole draft."""
+"""The processors of logits end a request once its gate rejected a token."""
 
 from types import SimpleNamespace
 
@@ -9,54 +9,9 @@ import torch
 from alignatt_agent.engine import early_stop
 from alignatt_agent.engine.row_requests import Ledger
 from alignatt_agent.policy import AlignAtt
-from alignatt_agent.types.engines import Readout
-from tests.engine.batches import check_begins
 from tests.engine.test_row_requests import request, step
-from tests.fixtures.engines import HEADS, make_prompt
-
-POLICIES = {
-    "paper": AlignAtt(),
-    "raw": AlignAtt(border_margin=-1, normalize="none", median_width=1),
-    "masses": AlignAtt(tau_argmax=0.01, tau_src=0.05, normalize="none", median_width=1),
-}
 
 
-@pytest.mark.parametrize("row", ["predicting", "emitted"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_same_decision_in_fewer_steps_also_where_a_stopped_draft_is_resumed(engines, row, policy):
-    readout, policy = Readout(HEADS, row), POLICIES[policy]
-    stopped = resumed = 0
-    for seed in range(4):
-        prompt = make_prompt(100 + seed, 60 + 20 * seed, 10, 40)
-        whole = engines.translation.draft(prompt, 16, readout)
-        begun = None
-        for frontier in (0, 10, 25, 40):
-            gate, decision = policy.gate(frontier), policy.decide(whole, frontier)
-            drafts = [engines.translation.draft(prompt, 16, readout, gate)]
-            if begun and policy.decide(begun, frontier).accepted == len(begun.token_ids) < 16:
-                drafts.append(engines.translation.draft(prompt, 16, readout, gate, begun))
-                assert drafts[-1].replay_s > begun.replay_s > 0
-                resumed += 1
-            for draft in drafts:
-                early = policy.decide(draft, frontier)
-                assert (early.accepted, early.peaks) == (decision.accepted, decision.peaks)
-                assert early.reason == decision.reason
-                check_begins(whole, draft)
-                if decision.accepted == len(whole.token_ids):
-                    assert not draft.cut
-                    assert (draft.token_ids, draft.ended) == (whole.token_ids, whole.ended)
-                elif draft.cut:
-                    assert not draft.ended
-                    assert len(draft.token_ids) == decision.accepted + 1
-            begun = drafts[-1] if drafts[-1].cut else None
-            if drafts[0].cut:
-                stopped += 1
-                assert drafts[0].steps == decision.accepted + 1 + (row == "emitted")
-    assert stopped > 5
-    assert resumed > (2 if policy is POLICIES["masses"] else 4)  # masses close it at any frontier
-
-
-# ---------------------------------------------------------------------- the processors alone
 def live_request(rejected: bool):
     settings = {**AlignAtt().gate(2).settings, "frontier": 2, "earlier": ([0, 1, 1], b"")}
     wanted = {"prompt": 5, "first": 4, "gate": settings}

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.engine.expected_tokens import Expected, read_greedy
-from alignatt_agent.engine.row_requests import Ledger
-from tests.engine.test_row_requests import request, step
 
 PROMPT = [3, 1, 4, 1, 5]
 
@@ -80,18 +78,3 @@ def test_a_rank_without_scores_notes_nothing():
     expected = Expected([40, 50], 14)
     read_greedy(runner(1, last=False), {"a": 3, "b": 2}, {"a": (expected, range(2))})
     assert (expected.agreed, expected.over) == (0, False)
-
-
-def test_a_ledger_says_what_is_due_and_owes_no_rows_once_a_request_is_over():
-    ledger, new, a = Ledger(), request("a", expected=[5, 6]), "a-random"
-    new.prompt_token_ids = [*range(9), 5, 6]
-    ledger.schedule(step([new], counts={a: 6}))
-    assert ledger.due == {}
-    ledger.schedule(step(cached=[(a, None, 6)], counts={a: 3}))
-    expected, places = ledger.due[a]
-    assert list(places) == [2]
-    expected.note([4])
-    assert ledger.schedule(step(cached=[(a, None, 9)], counts={a: 2})) == []
-    assert ledger.due == {}
-    live = ledger.take("a")
-    assert (live.over, live.over_before_sampling) == (True, True)

@@ -76,6 +76,9 @@ def test_drafts_at_once_are_exact_and_those_of_one_after_the_other(engines, refe
             check_same(case, draft, expected)
     for case, draft in zip(batch, at_once, strict=True):
         check_rows(reference, case, draft)
+    for case, draft in zip(batch, alone, strict=True):
+        spare = case.readout.row == "emitted"
+        assert not draft.cut or draft.steps == len(draft.token_ids) + spare
     gated = {(c.readout.row, d.cut) for c, d in zip(batch, alone, strict=True) if c.gate}
     assert gated == {(row, cut) for row in ("predicting", "emitted") for cut in (True, False)}
 

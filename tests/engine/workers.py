@@ -106,17 +106,3 @@ class Biased(CaptureWorker):
 
         CPUAttentionBackendImpl.__init__ = init
         super().load_model(**options)
-
-
-class Foreign(CaptureWorker):
-    """A worker whose attention backend has a cache of unknown layout."""
-
-    def load_model(self, **options: Any) -> None:
-        from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
-
-        def update(_impl: Any, _layer: Any, key: Any, _value: Any, cache: Any, slots: Any) -> None:
-            blocks = slots // cache.shape[2]
-            cache[blocks[0]] = key.sum()
-
-        CPUAttentionBackendImpl.do_kv_cache_update = update
-        super().load_model(**options)

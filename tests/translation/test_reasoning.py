@@ -1,16 +1,13 @@
-"""Templates that open a reasoning turn are refused; those that write the date are noticed.
+"""Templates that open a reasoning turn are refused.
 
 The templates are our own, in the style of each family.
 """
 
-from datetime import datetime
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.cascade.contexts import prompt_date
-from alignatt_agent.config.prompt import PromptConfig, PromptWording
+from alignatt_agent.config.prompt import PromptWording
 from alignatt_agent.translation.prompt import PromptBuilder, PromptError
 from tests.fakes.models import with_template
 
@@ -92,33 +89,6 @@ def test_an_argument_of_the_template_turns_reasoning_off(tokenizer):
         PromptBuilder(template, "English", "German")
     wording = PromptWording(template_arguments={"thinking": False})
     assert PromptBuilder(template, "English", "German", wording).build(["model"]).token_word
-
-
-DATED = (
-    "{%- set today = date_string if date_string is defined else strftime_now('%d %B %Y') -%}"
-    "{{- today + '\\n' -}}"
-) + PLAIN["ChatML"]
-
-
-@pytest.mark.parametrize(
-    ("template", "arguments", "dated"),
-    [
-        (DATED, {}, True),
-        (DATED, {"date_string": "1 May 2026"}, False),
-        ("{%- set today = strftime_now('%d %B %Y') -%}" + PLAIN["ChatML"], {}, False),
-        (PLAIN["ChatML"], {}, False),
-    ],
-)
-def test_scores_are_signed_with_a_date_that_the_model_reads(
-    tokenizer, tmp_path, template, arguments, dated
-):
-    tokenizer(template).save_pretrained(tmp_path)
-    prompt = PromptConfig(template_arguments=arguments)
-    resolved = SimpleNamespace(
-        checkpoints=SimpleNamespace(translation=SimpleNamespace(path=str(tmp_path))),
-        config=SimpleNamespace(source_language="en", prompt=prompt),
-    )
-    assert prompt_date(resolved, "de") == (datetime.now().date().isoformat() if dated else None)
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,6 @@ TEXTS = (
     "naïve 3.5 %, “quoted” 🙂 e.g. GPU-Zürich 模型",
     "a",
 )
-FORMS = {
-    "gemma4": "<bos><|turn>system\nS<turn|>\n<|turn>user\nU<turn|>\n<|turn>model\n",
-    "gemma3": "<bos><start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_turn>model\n",
-    "qwen3": "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
-    "<|im_start|>assistant\n<think>\n\n</think>\n\n",
-    "hunyuan": "<｜hy_begin▁of▁sentence｜>S<｜hy_place▁holder▁no▁3｜>"
-    "<｜hy_User｜>U<｜hy_Assistant｜>",
-    "llama": "<s><|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
-    "<|im_start|>assistant\n",
-}
 BACKBONES = {
     "default-low": "gemma4",
     "milmmt46-low": "gemma3",
@@ -37,7 +27,7 @@ BACKBONES = {
 }
 
 
-@pytest.fixture(params=FORMS)
+@pytest.fixture(params=["gemma4", "gemma3", "qwen3", "hunyuan", "llama"])
 def family(request):
     return request.param
 
@@ -63,15 +53,6 @@ def template_ids(tokenizer, messages) -> list[int]:
     return tokenizer.apply_chat_template(
         messages, add_generation_prompt=True, enable_thinking=False, return_dict=False
     )
-
-
-def test_templates_have_the_published_forms(family):
-    tokenizer = random_models.tokenizer(family)
-    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
-    ids = template_ids(tokenizer, messages)
-    assert tokenizer.decode(ids) == FORMS[family]
-    stops = random_models.FAMILIES[family]["stops"]
-    assert len({tokenizer.convert_tokens_to_ids(token) for token in stops}) == len(stops) >= 2
 
 
 WORDINGS = {

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 
 from alignatt_agent.policy import AlignAtt, EmitAll, HoldN, LocalAgreement, WaitK
 from alignatt_agent.translation.alignment import carry_over
-from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import Draft, EngineError, SourceView
-from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes import scenarios
 from tests.fakes.models import (
     READOUT,
@@ -254,33 +252,6 @@ def test_decoding_grows_with_what_is_new(tokenizer):
         translator.update(SourceView(make_words("w " * heard), heard))
         assert len(decoded) < 200 + 30 * len(translator.accepted)
     assert len(translator.accepted) > 370
-
-
-def test_where_a_draft_was_cut_the_one_before_goes_on():
-    tokenizer = PieceTokenizer()
-    ids = tokenizer.ids
-    drafts = [
-        Draft(ids(" a", " b", " c"), True),
-        Draft(ids(" a", " b"), False, cut=True),
-        Draft(ids(" a", " x"), False, cut=True),
-        EngineError("it failed"),
-        Draft(ids(" a"), True),
-    ]
-    drafter = Drafter(engine := ScriptedEngine(drafts), Stopwatch(), verify=True)
-    prompt = Prompts().build(["a"])
-    drafter.draft(prompt, (), 8)
-    begun = drafter.draft(prompt, (), 8)
-    drafter.draft(prompt, (), 8, resumed=begun)
-    with pytest.raises(EngineError):
-        drafter.draft(prompt, (), 8)
-    drafter.draft(prompt, ids(" b"), 8)
-    whole = ids(" a", " b", " c")
-    assert engine.expected == [(), whole, whole[2:], ids(" a", " x"), ()]
-
-    silent = Drafter(engine := ScriptedEngine([Draft(whole, True)] * 2), Stopwatch(), verify=False)
-    for _ in range(2):
-        silent.draft(prompt, (), 8)
-    assert engine.expected == [(), ()]
 
 
 @pytest.mark.parametrize(("expansion", "bound"), [(1.0, 44), (4.5, 86)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.translation.units import UnitDecoder, ends_clause, is_punctuation
+from alignatt_agent.translation.units import UnitDecoder
 from tests.fakes.models import PieceTokenizer
 
 RELAXED = settings(
@@ -76,16 +76,6 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
 def test_rounding(pieces, limit, closed, units):
     found = rounded(pieces, limit, closed, spaced=isinstance(units, list))
     assert (found if isinstance(units, list) else "".join(found)) == units
-
-
-def test_broken_characters_are_held_and_never_shown():
-    zh = UnitDecoder(BYTES, spaced=False)
-    draft = list("你好".encode())
-    assert [zh.complete([], draft, k, True) for k in range(7)] == [0, 0, 0, 3, 3, 3, 6]
-    # The draft was cut inside the second character: the first one is sound.
-    assert zh.complete([], draft[:5], 5, False) == 3
-    assert zh.units(draft[:3], draft[3:5]) == ()
-    assert zh.units([], [0xE4, 0xBD, 0x41]) == ("A",)
 
 
 def test_byte_fallback_of_a_real_decoder(gemma_like):
@@ -185,16 +175,6 @@ def test_a_decoder_that_rewrites_its_past_cannot_take_back_text():
     decoder = UnitDecoder(tokenizer, spaced=True)
     assert decoder.complete(ids[:1], ids[1:], 1, True) == 0
     assert decoder.units(ids[:1], ids[1:]) == (" dc",)
-
-
-def test_marks():
-    assert ends_clause("Haus.")
-    assert ends_clause("Haus,“”")
-    assert not ends_clause("3.5")
-    assert not ends_clause("”")
-    assert is_punctuation("。”")
-    assert not is_punctuation("a.")
-    assert not is_punctuation("")
 
 
 def test_a_draft_that_rewrites_its_own_beginning_is_no_boundary():
