@@ -152,6 +152,6 @@ def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> 
         raise ValueError(f"lacks {', '.join(missing)}")
     else:
         chunk = LoggedChunk.model_validate(line | {"line": number})
-        if (talk := opened.get(str(line["id"]))) is None:
+        if (named := opened.get(str(line["id"]))) is None:
             raise ValueError(f"no line before it names the recording of stream {line['id']}")
-        talk.chunks.append(chunk)
+        named.chunks.append(chunk)
