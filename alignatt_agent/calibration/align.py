@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
+
+from tqdm import tqdm
 
 from alignatt_agent.calibration.chat_model import ChatAligner
-from alignatt_agent.calibration.pair_results import get_or_compute_all
 from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import Language
@@ -45,19 +47,23 @@ def align(
     aligner: ChatAligner | None, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[Links | PairError]:
     """Align all pairs, or use their own alignments; links in ``cache`` are not requested again."""
-    if aligner is not None:
-        return get_or_compute_all(
-            cache,
-            _keys(aligner, pairs),
-            lambda missing: aligner.align([pairs[i] for i in missing]),
-            "aligning words",
-        )
-    if not any(pair.gold for pair in pairs):
-        raise CalibrationError(
-            "the pairs have no alignments: add a Pharaoh column to the file (see "
-            "docs/calibration.md), or use a chat model with --aligner openai"
-        )
-    return [pair.gold or PairError("no_gold") for pair in pairs]
+    if aligner is None:
+        if not any(pair.gold for pair in pairs):
+            raise CalibrationError(
+                "the pairs have no alignments: add a Pharaoh column to the file (see "
+                "docs/calibration.md), or use a chat model with --aligner openai"
+            )
+        return [pair.gold or PairError("no_gold") for pair in pairs]
+    keys = _keys(aligner, pairs)
+    found: list[Any] = [cache.get(key) for key in keys]
+    missing = [place for place, links in enumerate(found) if links is None]
+    answers = aligner.align([pairs[place] for place in missing])
+    for place, links in zip(missing, tqdm(answers, "aligning", len(missing)), strict=True):
+        found[place] = links
+        # The next call asks again if the server is the cause of a failure.
+        if not (isinstance(links, PairError) and links.reason == "aligner_error"):
+            cache.put(keys[place], links)
+    return found
 
 
 def not_aligned(

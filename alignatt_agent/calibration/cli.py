@@ -117,8 +117,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 f"{asked.estimate(missing)}.\nNothing was sent; add --yes to continue."
             )
             return 2
-    content, outcome = calibrate(plan)
-    print_report(plan, content, outcome)
+    print_report(plan, calibrate(plan))
     return 0
 
 

@@ -7,15 +7,15 @@ are chosen on some pairs and judged on the others.
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
-from alignatt_agent.calibration.pair_results import get_or_compute_all
-from alignatt_agent.calibration.pairs import CalibrationError, PairError
+from alignatt_agent.calibration.pairs import CalibrationError
 from alignatt_agent.calibration.row_reader import Head, Loaded, Reader
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.statistics import Estimate, micro
@@ -99,26 +99,30 @@ def score(
         part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
     ) -> list[tuple[int, Hits]]:
         """Return the number of aligned tokens and the hits of each pair that can be read."""
-        keys = [
-            key_of("hits", model, repr((p.prompt, p.target_ids, p.source_words)), repr(rankings))
-            for p in pairs
-        ]
-        found = get_or_compute_all(
-            cache,
-            keys,
-            lambda missing: _read(loaded, [pairs[i] for i in missing], rankings),
-            f"{part} pairs",
-        )
-        refused = [item for item in found if isinstance(item, PairError)]
-        if len(refused) == len(found):
-            causes = sorted({str(error) for error in refused})
-            raise CalibrationError(f"the engine could not read any {part} pair: {causes[:3]}")
-        skipped.update(error.reason for error in refused)
-        return [
-            (pair.aligned, item)
-            for pair, item in zip(pairs, found, strict=True)
-            if not isinstance(item, PairError)
-        ]
+        found: list[tuple[int, Hits]] = []
+        failures, failure = 0, ""
+        for pair in tqdm(pairs, f"{part} pairs", unit="pair"):
+            content = repr((pair.prompt, pair.target_ids, pair.source_words))
+            key = key_of("hits", model, content, repr(rankings))
+            hits = cache.get(key)
+            if hits is None:
+                try:
+                    hits = _hits(loaded, pair, rankings)
+                except RuntimeError as error:  # EngineError, or torch's when memory is exhausted
+                    failures, failure = failures + 1, str(error)
+                    skipped["engine_error"] += 1
+                    if failures == _ENGINE_FAILURES:
+                        break
+                    continue
+                failures = 0
+                cache.put(key, hits)
+            found.append((pair.aligned, hits))
+        if failures == _ENGINE_FAILURES or not found:
+            raise CalibrationError(
+                f"the engine failed on {failures} {part} pairs in a row, the last error is: "
+                f"{failure}; start the same command again to resume"
+            )
+        return found
 
     results = read("calibration", calibration)
     counts = {row: np.stack([item[row] for _, item in results]).sum(0) for row in ROWS}
@@ -141,31 +145,12 @@ def score(
     return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
 
 
-def _read(
-    loaded: Loaded,
-    pairs: Sequence[AlignedPair],
-    rankings: dict[Row, list[int]] | None,
-) -> Iterator[Hits | PairError]:
-    """Yield the hits of each pair, for every head or for means by ``rankings``."""
-
-    def hits_of(row: Row, found: FloatArray, pair: AlignedPair) -> Counts:
-        return cumulative_hits(found, pair, rankings[row]) if rankings else head_hits(found, pair)
-
-    failures = 0
-    for pair in pairs:
-        try:
-            rows = both_rows(loaded.reader, pair, loaded.heads)
-        except RuntimeError as error:  # EngineError, or torch's error when memory is exhausted
-            failures += 1
-            if failures == _ENGINE_FAILURES:
-                raise CalibrationError(
-                    f"the engine failed on {failures} pairs in a row, the last error is: {error}; "
-                    f"start the same command again to resume"
-                ) from error
-            yield PairError("engine_error", str(error))
-        else:
-            failures = 0
-            yield {row: hits_of(row, found, pair) for row, found in rows.items()}
+def _hits(loaded: Loaded, pair: AlignedPair, rankings: dict[Row, list[int]] | None) -> Hits:
+    """Return the hits of a pair, for every head or for means by ``rankings``."""
+    rows = both_rows(loaded.reader, pair, loaded.heads)
+    if rankings is None:
+        return {row: head_hits(found, pair) for row, found in rows.items()}
+    return {row: cumulative_hits(found, pair, rankings[row]) for row, found in rows.items()}
 
 
 def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[Row, FloatArray]:

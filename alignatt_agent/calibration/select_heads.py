@@ -7,12 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import yaml
 from tabulate import tabulate
 
 from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import GOLD, align
 from alignatt_agent.calibration.chat_model import ChatAligner
-from alignatt_agent.calibration.head_scores import AlignedPair, Outcome, score, split
+from alignatt_agent.calibration.head_scores import AlignedPair, score, split
 from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
@@ -20,7 +21,7 @@ from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.checkpoints import fingerprint, locate_one
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache
-from alignatt_agent.evaluation.statistics import LEVEL, Estimate
+from alignatt_agent.evaluation.statistics import LEVEL
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types.engines import Row
 
@@ -62,7 +63,7 @@ class CalibrationPlan:
         return [pair for pairs in self.given for pair in pairs.pairs]
 
 
-def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
+def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
     """Align pairs, score heads and write the head set; the same plan resumes an interrupted run."""
     model, prompt = plan.config.models.translation, plan.config.prompt
     checkpoint = fingerprint(locate_one(model))
@@ -113,7 +114,7 @@ def calibrate(plan: CalibrationPlan) -> tuple[dict[str, Any], Outcome]:
         provenance,
     )
     head_set_file.write(plan.output, content)
-    return content, outcome
+    return content
 
 
 def _parts(
@@ -158,34 +159,28 @@ def _provenance(
     }
 
 
-def print_report(plan: CalibrationPlan, content: dict[str, Any], outcome: Outcome) -> None:
-    """Print the heads, the held-out scores, the skipped pairs, and the signature."""
-    chosen, provenance = content["row"], content["provenance"]
-    found = outcome.rows[chosen]
-    heads = "  ".join(f"{a},{b} {100 * found.matrix[a, b]:.1f}" for a, b in found.ranking[:16])
-    pairs, tokens = outcome.held_out
+def print_report(plan: CalibrationPlan, content: dict[str, Any]) -> None:
+    """Print the heads, the held-out scores, and their provenance."""
+    heads = (f"{x['layer']},{x['head']} {100 * x['ts']:.1f}" for x in content["heads"])
+    held_out = content["held_out"]
     print(
         f"\n{content['model']}, {plan.direction}: Translation Score, %\n"
-        f"heads     {heads}\n"
-        f"          (layer,head; the set holds the first {plan.top_k})\n"
-        f"held out  {pairs} pairs, {tokens} tokens; {LEVEL} % bootstrap intervals"
+        f"heads (layer,head)  {'  '.join(heads)}\n"
+        f"held out  {held_out['n_pairs']} pairs, {held_out['n_aligned_tokens']} tokens; {LEVEL} % "
+        "bootstrap intervals"
     )
     rows = [
-        (name + "*" * (name == chosen), *map(_cell, (row.head_set, row.all_heads, row.gain)))
-        for name, row in outcome.rows.items()
+        (
+            name + "*" * (name == content["row"]),
+            *(_cell(found[key]) for key in ("head_set", "all_heads", "gain")),
+        )
+        for name, found in content["rows"].items()
     ]
     print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
-    reasons = ", ".join(f"{count} {reason}" for reason, count in provenance["skipped"].items())
-    about = [provenance[name] for name in ("tool", "engine")]
-    about += [f"{name} {provenance[name]}" for name in ("model", "prompt", "pairs")]
-    about += [
-        f"held out {provenance['held_out_pairs']}",
-        f"aligner {provenance['aligner']['name']}",
-    ]
-    print(
-        f"skipped   {reasons or 'nothing'}\nsignature {' | '.join(about)}\nwritten   {plan.output}"
-    )
+    print(yaml.safe_dump(content["provenance"], sort_keys=False), end="")
+    print(f"written: {plan.output}")
 
 
-def _cell(value: Estimate) -> str:
-    return f"{100 * value.value:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+def _cell(score: dict[str, float]) -> str:
+    value, low, high = (100 * score[name] for name in ("value", "low", "high"))
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"

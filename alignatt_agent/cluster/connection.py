@@ -34,18 +34,11 @@ class ClusterError(AlignAttError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The cluster and the resources of each set of engines.
+    """The cluster and the resources of each set of engines."""
 
-    Attributes:
-        address: ``HOST:PORT``; ``auto`` for ``RAY_ADDRESS`` or the cluster of this machine;
-            ``local`` for a cluster of only this machine, for the duration of the command.
-        gpus: GPUs of each set of engines, also a fraction; by default 1 if there are GPUs.
-        count: number of sets of engines; by default as many as fit.
-    """
-
-    address: str
-    gpus: float | None = None
-    count: int | None = None
+    address: str  # HOST:PORT, or AUTO: RAY_ADDRESS or the cluster of this machine, or LOCAL
+    gpus: float | None = None  # of each set, also a fraction; by default 1 if there are GPUs
+    count: int | None = None  # of sets; by default as many as fit
 
     def share(self) -> dict[str, float]:
         """Return the resources of each set of engines as options of Ray.

@@ -9,19 +9,12 @@ from alignatt_agent.types import AlignAttError
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A call for a worker.
+    """A call for a worker."""
 
-    Attributes:
-        name: title in messages.
-        function: an importable function; later jobs of the worker can use state in its module.
-        arguments: arguments of the function; results of ``Workers.share`` stand for their values.
-        place: jobs with equal places should run on the same worker.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    place: str = ""
+    name: str  # title in messages
+    function: Callable[..., Any]  # importable; later jobs can use state in its module
+    arguments: tuple[Any, ...]  # results of ``Workers.share`` stand for their values
+    place: str = ""  # jobs with equal places should run on the same worker
 
 
 class JobFailedError(AlignAttError):

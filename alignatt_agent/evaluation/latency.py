@@ -39,38 +39,6 @@ def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedUnit:
-    """One emitted unit (a word, or a character of Chinese) of a talk and its reference segment.
-
-    An ideal system emits it at ``ideal_s``, the start of the segment plus LongYAAL's i/gamma.
-    ``cu_s`` is the audio processed when it was emitted, ``ca_s`` adds the computation of its chunk.
-    LongYAAL CU does not count units after the end of the recording (``counted``).
-    """
-
-    talk: str
-    segment: int
-    ideal_s: float
-    cu_s: float
-    ca_s: float
-    counted: bool
-
-
-def emitted_units(spans: Sequence[Span], instances: Sequence[Instance]) -> list[EmittedUnit]:
-    """Return the emitted units of all segments in order."""
-    units: list[EmittedUnit] = []
-    for index, (span, instance) in enumerate(zip(spans, instances, strict=True)):
-        cu = instance.emission_cu or []
-        pace_s = span.duration_s / max(len(cu), instance.reference_length, 1)
-        counted = True
-        for place, (cu_ms, ca_ms) in enumerate(zip(cu, instance.emission_ca or cu, strict=True)):
-            counted = counted and cu_ms < (instance.time_to_recording_end or float("inf"))
-            start = span.offset_s
-            times = (start + place * pace_s, start + cu_ms / 1000, start + ca_ms / 1000)
-            units.append(EmittedUnit(span.talk, index, *times, counted))
-    return units
-
-
 def simulated_times(chunks: Sequence[LoggedChunk]) -> list[float]:
     """Simulate the completion time of each chunk, in seconds after the start."""
     done: list[float] = []
@@ -92,19 +60,18 @@ def recorded_times(path: Path) -> dict[str, list[float]]:
 
 def paced_latency(
     logs: Sequence[TalkLog],
-    units: Sequence[EmittedUnit],
+    spans: Sequence[Span],
+    instances: Sequence[Instance],
     times: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, float]:
-    """Measure the lag of every emitted unit by the clock.
+    """Measure the lag of every emitted unit (a word, or a character of Chinese) by the clock.
 
-    The lag of a unit is the time from its ideal time to its emission. ``times`` gives the
-    times when the chunks of each talk were done; by default they are simulated. ``longyaal_ms``
-    averages as LongYAAL CU does, over the units that it counts; ``backlog_s`` is the longest wait
-    of a chunk for earlier ones; ``growth_ms_per_min`` is the growth of the lag per minute of
-    speech.
+    An ideal system emits a unit at the start of its segment plus LongYAAL's i/gamma; the lag is the
+    time from then to the emission. ``times`` gives the times when the chunks of each talk were
+    done; by default they are simulated. ``longyaal_ms`` averages as LongYAAL CU does, which does
+    not count units after the end of the recording; ``backlog_s`` is the longest wait of a chunk for
+    earlier ones; ``growth_ms_per_min`` is the growth of the lag per minute of speech.
     """
-    if not units:
-        raise ValueError("no unit was emitted")
     times = times or {log.name: simulated_times(log.chunks) for log in logs}
     chunks = {log.name: log.chunks for log in logs}
     silences: list[float] = []
@@ -115,14 +82,25 @@ def paced_latency(
         emitted = [time for chunk, time in pairs if chunk.tokens]
         silences += [b - a for a, b in pairwise([0.0, *emitted, *done[-1:]])]
         waits += [time - chunk.computation_s - chunk.audio_s for chunk, time in pairs]
-    ideal = [unit.ideal_s for unit in units]
-    lags = [times[u.talk][_chunk_of(u, chunks[u.talk])] - u.ideal_s for u in units]
+    ideal: list[float] = []
+    lags: list[float] = []
+    means = []
+    for span, instance in zip(spans, instances, strict=True):
+        cu, end_ms = instance.emission_cu or [], instance.time_to_recording_end or float("inf")
+        pace_s = span.duration_s / max(len(cu), instance.reference_length, 1)
+        counted: list[float] = []
+        for place, (cu_ms, ca_ms) in enumerate(zip(cu, instance.emission_ca or cu, strict=True)):
+            at_s, ideal_s = span.offset_s + cu_ms / 1000, span.offset_s + place * pace_s
+            chunk = _chunk_of(chunks[span.talk], at_s, (ca_ms - cu_ms) / 1000)
+            ideal.append(ideal_s)
+            lags.append(times[span.talk][chunk] - ideal_s)
+            if cu_ms < end_ms and len(counted) == place:
+                counted.append(lags[-1])
+        if counted:
+            means.append(np.mean(counted))
+    if not lags:
+        raise ValueError("no unit was emitted")
     growth = linear_regression(ideal, lags).slope if len(set(ideal)) > 1 else 0.0
-    segments: dict[int, list[float]] = {}
-    for unit, lag in zip(units, lags, strict=True):
-        if unit.counted:
-            segments.setdefault(unit.segment, []).append(lag)
-    means = [np.mean(values) for values in segments.values()]
     found = {
         "longyaal_ms": 1000 * np.mean(means) if means else np.nan,
         "mean_ms": 1000 * np.mean(lags),
@@ -134,15 +112,14 @@ def paced_latency(
     return {name: round(float(value), 4) for name, value in found.items()}
 
 
-def _chunk_of(unit: EmittedUnit, chunks: Sequence[LoggedChunk]) -> int:
-    """Find the chunk that emitted a unit, by the unit's official delays."""
-    first = bisect_left(chunks, unit.cu_s - _SAME_S, key=lambda chunk: chunk.audio_s)
-    last = bisect_right(chunks, unit.cu_s + _SAME_S, key=lambda chunk: chunk.audio_s)
+def _chunk_of(chunks: Sequence[LoggedChunk], heard_s: float, spent_s: float) -> int:
+    """Find the chunk that emitted a unit, by the unit's official delay and its computation."""
+    first = bisect_left(chunks, heard_s - _SAME_S, key=lambda chunk: chunk.audio_s)
+    last = bisect_right(chunks, heard_s + _SAME_S, key=lambda chunk: chunk.audio_s)
     if first == last:
-        raise ValueError(f"{unit.talk}: no chunk ends at {unit.cu_s:.4f} s")
+        raise ValueError(f"no chunk ends at {heard_s:.4f} s")
     # The end of a stream may repeat the audio time of the previous chunk.
-    wait = unit.ca_s - unit.cu_s
-    return min(range(first, last), key=lambda k: abs(chunks[k].computation_s - wait))
+    return min(range(first, last), key=lambda k: abs(chunks[k].computation_s - spent_s))
 
 
 @dataclass(frozen=True, slots=True)

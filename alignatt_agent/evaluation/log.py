@@ -31,15 +31,6 @@ CLOCK_S = 0.0005
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _ChunkLine(BaseModel, strict=True):
-    id: Any
-    total_audio_processed: _Seconds
-    computation_time: _Seconds
-    generated_tokens: list[str]
-    deleted_tokens: list[str]
-
-
-_CHUNK_KEYS = tuple(_ChunkLine.model_fields)
 _JSONL_KEYS = ("source", "prediction")
 
 
@@ -47,15 +38,17 @@ class LogError(AlignAttError, ValueError):
     """A log cannot be read or scored; the message lists every problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedChunk:
+class LoggedChunk(BaseModel, strict=True, frozen=True):
     """One chunk of a stream as Simulstream logs it; ``audio_s`` is all audio so far."""
 
-    audio_s: float
-    computation_s: float
-    tokens: tuple[str, ...]
-    deleted: tuple[str, ...] = ()
-    line: int = 0
+    audio_s: _Seconds = Field(alias="total_audio_processed")
+    computation_s: _Seconds = Field(alias="computation_time")
+    tokens: list[str] = Field(alias="generated_tokens")
+    deleted: list[str] = Field(alias="deleted_tokens")
+    line: int
+
+
+_CHUNK_KEYS = ("id", *(str(key.alias) for key in LoggedChunk.model_fields.values() if key.alias))
 
 
 @dataclass(slots=True)
@@ -121,7 +114,7 @@ def parse_log(path: Path) -> Log:
             if text.strip():
                 _read_line(log, opened, number, json.loads(text))
         except ValidationError as error:
-            found = [explain(_ChunkLine, dict(item)) for item in error.errors()]
+            found = [explain(LoggedChunk, dict(item)) for item in error.errors()]
             log.malformed.append((number, "; ".join(found)))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             log.malformed.append((number, f"not JSON ({error})"))
@@ -158,9 +151,7 @@ def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> 
     elif missing := [key for key in _CHUNK_KEYS if key not in line]:
         raise ValueError(f"lacks {', '.join(missing)}")
     else:
-        chunk = _ChunkLine.model_validate(line)
-        if str(chunk.id) not in opened:
-            raise ValueError(f"no line before it names the recording of stream {chunk.id}")
-        times = chunk.total_audio_processed, chunk.computation_time
-        tokens = tuple(chunk.generated_tokens), tuple(chunk.deleted_tokens)
-        opened[str(chunk.id)].chunks.append(LoggedChunk(*times, *tokens, number))
+        chunk = LoggedChunk.model_validate(line | {"line": number})
+        if (named := opened.get(str(line["id"]))) is None:
+            raise ValueError(f"no line before it names the recording of stream {line['id']}")
+        named.chunks.append(chunk)

@@ -1,7 +1,6 @@
 """Plan an evaluation, and check it before models are loaded."""
 
 import hashlib
-import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import AgentChoice, choose_agent
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
-from alignatt_agent.evaluation.run_files import RunFiles
+from alignatt_agent.evaluation.run_files import RunFiles, read_json
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, scorer_settings
 
 DEVICES = "devices"
@@ -75,17 +74,17 @@ class EvalRun:
     @property
     def streamed(self) -> bool:
         """Whether an earlier call with the same signature streamed it completely."""
-        return self.files.metrics.is_file() and self.signed(_read(self.files.finished))
+        return self.files.metrics.is_file() and self.signed(read_json(self.files.finished))
 
     @property
     def scored(self) -> bool:
         """Whether an earlier call with the same signature scored it."""
-        return self.signed(_read(self.files.scores).get("signature"))
+        return self.signed(read_json(self.files.scores).get("signature"))
 
     @property
     def recorded(self) -> dict[str, Any]:
         """The signature of its stream, from this call or an earlier one."""
-        return _read(self.files.finished) or self.signature
+        return read_json(self.files.finished) or self.signature
 
     def signed(self, signature: Any) -> bool:
         """Whether ``signature`` equals this one, ignoring the devices of its talks."""
@@ -192,11 +191,3 @@ def _scorer_settings(config: Path, target: str) -> str:
                 f"log cannot be joined; name an evaluation YAML with --log-config"
             )
     return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}

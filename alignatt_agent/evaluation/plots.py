@@ -79,7 +79,7 @@ def latency_per_talk(results: Sequence[Result]) -> str:
         aware = [item.get("longyaal_ca_ms", 0) / 1000 for item in found]
         unaware = [item.get("longyaal_cu_ms", 0) / 1000 for item in found]
         axes.bar(places, aware, width, color=color, alpha=0.35)
-        axes.bar(places, unaware, width, color=color, label=_name(result, results))
+        axes.bar(places, unaware, width, color=color, label=_name(result))
     axes.set_xticks(
         [k + 0.4 - width / 2 for k in range(len(talks))], talks, rotation=30, ha="right"
     )
@@ -119,7 +119,7 @@ def quality_against_latency(
 def stage_times(results: Sequence[Result]) -> str:
     """Draw the time of each stage of a chunk."""
     figure, axes = _figure(7, 1.0 + 0.35 * len(results))
-    names = [_name(result, results) for result in results]
+    names = [_name(result) for result in results]
     left = [0.0] * len(results)
     for stage, color in zip(STAGES, COLORS, strict=False):
         times = [result.measured["stages"]["ms_per_chunk"][stage] for result in results]
@@ -193,9 +193,8 @@ def _svg(figure: Any) -> str:
     return re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
 
 
-def _name(result: Result, results: Sequence[Result]) -> str:
-    several = len({item.config for item in results}) > 1
-    return f"{_short(result.config)} {result.target}" if several else result.target
+def _name(result: Result) -> str:
+    return f"{_short(result.config)} {result.target}"
 
 
 def _short(config: str) -> str:

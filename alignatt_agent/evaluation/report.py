@@ -1,7 +1,7 @@
 """Reports of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
 
 import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -79,17 +79,14 @@ def remarks(results: Sequence[Result]) -> list[str]:
 
     LongYAAL does not reveal slow runs: even its computation-aware form ignores the backlog.
     """
-    return [f"{run.config} {run.target}: {text}" for run in results for text in _remarks(run)]
-
-
-def _remarks(run: Result) -> Iterator[str]:
-    yield from run.measured.get("failed", ())
-    if (run.scores.rtf or 0.0) >= RTF_LIMIT:
-        above = f" above {ms}" if (ms := run.signature.get("chunk_ms")) else ""
-        yield (
-            f"too slow for a live stream, whose lag would grow (RTF {run.scores.rtf:.2f}); raise "
-            f"chunk_ms{above}"
-        )
+    lines = []
+    for run in results:
+        texts = [*run.measured.get("failed", ())]
+        if (run.scores.rtf or 0.0) >= RTF_LIMIT:
+            slow = "too slow for a live stream, whose lag would grow"
+            texts.append(f"{slow} (RTF {run.scores.rtf:.2f}); raise chunk_ms")
+        lines += [f"{run.config} {run.target}: {text}" for text in texts]
+    return lines
 
 
 def markdown(

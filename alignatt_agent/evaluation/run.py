@@ -17,7 +17,6 @@ from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import checkpoint, comet_sections
 from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.latency import (
-    emitted_units,
     paced_latency,
     read_instances,
     recorded_times,
@@ -134,7 +133,7 @@ def _talks(run: EvalRun, log: Log) -> dict[str, Any]:
 
 def _lag(run: EvalRun, log: Log) -> dict[str, Any]:
     clock = recorded_times(run.files.clock) if run.files.clock.is_file() else None
-    lag = paced_latency(log.talks, emitted_units(run.devset.segments, _instances(run)), clock)
+    lag = paced_latency(log.talks, run.devset.segments, _instances(run), clock)
     return {"paced": {"clock": "real" if clock else "virtual", **lag}}
 
 

@@ -41,3 +41,12 @@ def write_json(path: Path, content: Any) -> None:
     """Write figures as JSON; a ``ValueError`` reports NaN."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if the file is missing or not complete."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}

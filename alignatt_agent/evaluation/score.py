@@ -1,7 +1,6 @@
 """Scores of one target language by the official scorer, OmniSTEval, in a separate process."""
 
 import csv
-import json
 import math
 import re
 import shlex
@@ -18,7 +17,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.latency import regime_of
 from alignatt_agent.evaluation.log import Format, Log
-from alignatt_agent.evaluation.run_files import RunFiles, write_json
+from alignatt_agent.evaluation.run_files import RunFiles, read_json, write_json
 from alignatt_agent.types import AlignAttError
 
 _TSV_NAMES = {
@@ -112,13 +111,9 @@ def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list
 
 
 def _read(path: Path, fix: str) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ScoringError(f"{path} does not exist: {fix}") from None
-    except json.JSONDecodeError as error:
-        raise ScoringError(f"{path} is not complete: {error!r}") from None
-    return content
+    if content := read_json(path):
+        return content
+    raise ScoringError(f"{path} does not exist or is not complete: {fix}")
 
 
 def omnisteval_arguments(

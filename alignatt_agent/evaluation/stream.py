@@ -19,11 +19,10 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
     announce(runs)
     try:
         for run in runs:
-            try:
-                stream(run, paced)
-            except Exception as error:
-                report_failure(run, error)
-                return False
+            stream(run, paced)
+    except Exception as error:
+        report_failure(run, error)
+        return False
     finally:
         runs[0].agent_class.shutdown()
     return True

@@ -24,6 +24,9 @@ from alignatt_agent.evaluation.trace import TalkStep
 BEFORE_S, AFTER_S = 1.0, 0.5
 """Reference around an utterance, in seconds: word times and segment borders have errors."""
 
+BIN_S, BINS = 0.125, 16
+"""Width of a bin in seconds; words that ended earlier than all bins are not compared."""
+
 PLATEAU_S = 1.0
 """Words that ended this long ago have stable error rates."""
 
@@ -173,17 +176,14 @@ def tail_errors(
     records: Iterable[TalkStep],
     references: Mapping[str, Sequence[tuple[float, float, str]]],
     spaced: bool = True,
-    bin_s: float = 0.125,
-    longest_s: float = 2.0,
 ) -> TailErrors:
-    """Compare every shown word that ended at most ``longest_s`` ago with the reference.
+    """Compare the shown words of each chunk with the reference.
 
     References are start, end and text of the segments of each talk.
     """
-    bins = round(longest_s / bin_s)
     talks = list(references)
-    errors = np.zeros((len(talks), bins), np.int64)
-    words = np.zeros((len(talks), bins), np.int64)
+    errors = np.zeros((len(talks), BINS), np.int64)
+    words = np.zeros((len(talks), BINS), np.int64)
     plain = {
         talk: [(start, end, plain_words(text, spaced)) for start, end, text in segments]
         for talk, segments in references.items()
@@ -203,12 +203,11 @@ def tail_errors(
         pieces = [(piece, stop) for bare, stop in shown for piece in bare]
         right = matches([piece for piece, _ in pieces], window)
         for (_, stop), correct in zip(pieces, right, strict=True):
-            place = int((record.audio_s - stop) / bin_s + 1e-9)
-            if 0 <= place < bins:
+            place = int((record.audio_s - stop) / BIN_S + 1e-9)
+            if 0 <= place < BINS:
                 words[row, place] += 1
                 errors[row, place] += not correct
-    edges = tuple(round(k * bin_s, 6) for k in range(bins + 1))
-    return TailErrors(edges, errors, words)
+    return TailErrors(tuple(k * BIN_S for k in range(BINS + 1)), errors, words)
 
 
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:

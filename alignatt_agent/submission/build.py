@@ -1,6 +1,5 @@
 """Build a bundle from scored runs."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.agent_choice import load_with_contexts
 from alignatt_agent.evaluation.devset import SEGMENTATION, load_devset
 from alignatt_agent.evaluation.latency import REGIMES
+from alignatt_agent.evaluation.run_files import read_json
 from alignatt_agent.submission.bundle import (
     RUN_FILES,
     Bundle,
@@ -105,7 +105,7 @@ def _read_run(
     folder: Path, config: AgentConfig, run: ScoredRun, devset: Path
 ) -> tuple[AgentConfig, dict[str, Any]]:
     """Return the resolved configuration and the scores of one target of a run."""
-    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    scores = read_json(folder / "scores.json")
     used = load_config(str(folder / "agent.yaml"))
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:

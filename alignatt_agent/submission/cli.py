@@ -58,7 +58,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--devset", required=True, help="the dev set of the runs", **folder)
     add("--team", default="alignatt", help="name of the team; default %(default)s")
     add("--contact", default="(fill in: --contact)", help="address for the organizers' questions")
-    add("--no-check", action="store_true", help="build only")
 
     text = (
         "verify a bundle: checksums, files, logs (all talks, one run, append-only, units), "
@@ -77,7 +76,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("system", nargs="?", metavar="REGIME/DIRECTION", help="e.g. low/en-de")
     text = "folder with server.yaml and systems/; default %(default)s"
     add("--root", default=Path("image"), help=text, **folder)
-    add("--server-config", type=Path, metavar="YAML", help="another server configuration")
     add("--dry-run", action="store_true", help="check everything and print the command")
 
     text = "check whether a server on this machine accepts audio; does not occupy a processor"
@@ -102,8 +100,7 @@ def _build(given: Namespace) -> int:
     runs = pair_runs(given.config, given.runs)
     files = build_bundle(runs, given.target, given.output, given.devset, given.team, given.contact)
     print(f"built {given.output}: {files} files", flush=True)
-    checked = Namespace(bundle=given.output, skip_scores=False)
-    return 0 if given.no_check else _check(checked)
+    return _check(Namespace(bundle=given.output, skip_scores=False))
 
 
 def _check(given: Namespace) -> int:
@@ -118,7 +115,7 @@ def _serve(given: Namespace) -> int:
     """Replace this process by the server of one system."""
     from alignatt_agent.submission.server import become, server_command
 
-    command = server_command(given.root, given.system, given.server_config)
+    command = server_command(given.root, given.system)
     print(shlex.join(command), flush=True)
     if not given.dry_run:
         become(command)
@@ -128,6 +125,6 @@ def _serve(given: Namespace) -> int:
 def _health(given: Namespace) -> int:
     from alignatt_agent.submission.server import check_health
 
-    check_health("127.0.0.1", given.port)
+    check_health(given.port)
     print(f"127.0.0.1:{given.port} accepts audio")
     return 0

@@ -38,7 +38,7 @@ class UnhealthyError(AlignAttError, RuntimeError):
     exit_status = 1
 
 
-def server_command(root: Path, system: str | None, server: Path | None = None) -> list[str]:
+def server_command(root: Path, system: str | None) -> list[str]:
     """Check everything but the models; return the command of the official server."""
     folder = root / "systems"
     known = sorted(
@@ -49,12 +49,7 @@ def server_command(root: Path, system: str | None, server: Path | None = None) -
         raise ConfigError(f"{asked}; {folder} has: {', '.join(known) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
-    if config.target_language is None:
-        raise ConfigError(
-            f"{agent} has no target_language: set it, so that a session which the server cleared "
-            f"continues in the right language"
-        )
-    settings = server or root / "server.yaml"
+    settings = root / "server.yaml"
     options = read_server(settings)
     try:
         Runtime().resolve(config)
@@ -99,26 +94,26 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
             ) from None
 
 
-def check_health(hostname: str, port: int) -> None:
-    """Check that the server answers, without occupying a processor.
+def check_health(port: int) -> None:
+    """Check that the server of this machine answers, without occupying a processor.
 
     Its port opens when the engines are loaded. The server has no health route. Any other request
     for a new session would occupy a processor until the ``ttl`` is over.
     """
     # http.client, unlike urllib, ignores the proxies of the environment.
-    connection = http.client.HTTPConnection(hostname, port, timeout=5.0)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
     try:
         body = json.dumps({"session_id": PROBE})
         connection.request("POST", "/clear", body, {"Content-Type": "application/json"})
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         raise UnhealthyError(
-            f"no answer from {hostname}:{port} ({type(error).__name__}: {error}); engines load for "
+            f"no answer from 127.0.0.1:{port} ({type(error).__name__}: {error}); engines load for "
             f"minutes, see the container's log"
         ) from None
     finally:
         connection.close()
     if status != http.client.NO_CONTENT:
         raise UnhealthyError(
-            f"{hostname}:{port} answered {status}, expected 204: another server may use the port"
+            f"127.0.0.1:{port} answered {status}, expected 204: another server may use the port"
         )

@@ -159,6 +159,8 @@ def test_an_interrupted_run_ends_like_any_other(tmp_path):
         again = FakeReader(everything)
         outcome = run(tmp_path, again, *parts, str(stop))
         assert len(again.asked) == len(everything) - stop
+        run(tmp_path, again, *parts, str(stop), model="other")
+        assert len(again.asked) == 2 * len(everything) - stop
         assert not outcome.skipped
         for row, found in outcome.rows.items():
             np.testing.assert_array_equal(found.matrix, whole.rows[row].matrix)
@@ -172,22 +174,8 @@ def test_pairs_that_the_engine_refuses_are_counted(tmp_path):
         assert len(reader.asked) == asked
         assert outcome.skipped == Counter(engine_error=1)
         assert outcome.calibration == (2, 5)
-    with pytest.raises(CalibrationError, match="could not read any held-out pair: .'too long for"):
+    with pytest.raises(CalibrationError, match="failed on 2 held-out pairs .*: too long for"):
         run(tmp_path, FakeReader(PAIRS, {3, 4}), name="none")
-
-
-def test_results_are_taken_over_for_the_same_model_and_pair_only(tmp_path):
-    def asked(**options):
-        reader = FakeReader(PAIRS)
-        run(tmp_path, reader, **options)
-        return len(reader.asked)
-
-    assert asked() == 5
-    assert asked() == 0
-    assert asked(held_out=PAIRS[3:4]) == 0
-    assert asked(model="b") == 5
-    # One more pair to choose on: it is read, and the held-out ones once more if ranks change.
-    assert asked(calibration=PAIRS[:4], held_out=PAIRS[4:]) in (1, 2)
 
 
 def test_split():

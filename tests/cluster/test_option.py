@@ -6,9 +6,7 @@ import sys
 import pytest
 
 from alignatt_agent.cluster import connection
-from alignatt_agent.serve.access import Limits
 from tests.fakes import agent as fakes
-from tests.serve import live
 
 BLOCKED = """
 import sys
@@ -44,15 +42,6 @@ def test_without_ray_the_extra_is_named(call, monkeypatch):
         2,
         "simulstream-eval: --ray needs Ray: pip install 'alignatt_agent[ray]'\n",
     )
-
-
-def test_pages_and_rooms_stay_on_the_head(tmp_path):
-    from alignatt_agent.serve.on_ray import _application
-    from alignatt_agent.serve.replicas import Scale
-
-    found = _application(live.resolved(tmp_path), Limits(), Scale(1, 1, 1, {}), live.FakePool)
-    options = found._bound_deployment.ray_actor_options
-    assert options["resources"] == {"node:__internal_head__": 0.001}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_resource, known_resources
+from alignatt_agent.evaluation.score import scorer_settings
 from alignatt_agent.policy import HoldN, WaitK
 from tests.fakes.agent import write_config
 
@@ -25,6 +26,8 @@ def test_the_documents_list_every_shipped_configuration():
 def test_shipped_configurations_are_valid_and_keep_their_hash_when_written(name, tmp_path):
     config = load_config(name)
     path = find_resource("agent_configs", name, (".yaml",))
+    # The commands of Simulstream and OmniSTEval read these keys of the file itself.
+    assert scorer_settings("de").items() <= yaml.safe_load(path.read_text(encoding="utf-8")).items()
     assert AgentConfig.from_namespace(yaml_config(str(path))) == config  # as Simulstream reads it
     for target, unit in (("German", "word"), ("it", "word"), ("Simplified Chinese", "char")):
         resolved = config.for_target(target)

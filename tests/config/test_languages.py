@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from alignatt_agent.config.languages import LANGUAGES, LanguageError, language
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types.running_text import gaps, join_words, split_words
-from tests.fakes.models import PieceTokenizer
 
 ASKED_FOR = {
     *("es", "fr", "pt", "ru", "ja", "ko", "ar", "cs", "pl", "tr", "uk", "hi", "vi", "th"),
@@ -52,27 +50,6 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
     assert f"needs a word splitter, {package}, which cannot be loaded" in str(caught.value)
     assert "`pip install 'alignatt_agent[cjk]'`, or set speech.times" in str(caught.value)
     language(code).check_spoken(aligned=False)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "kept"),
-    [
-        (["ที", "่", "นี", "่"], 2),  # a tone mark belongs to what is under it, and may yet follow
-        (["ท", "ี่", "น"], 2),
-        (["น", "\u0e33", "ม"], 2),  # SARA AM
-        (["ก", "ข"], 1),  # the last letter may yet get a mark
-        (["AI", "ก"], 1),
-        (["A", "I"], 0),
-        (["が", "\u3099", "は"], 3),  # a voicing mark of its own
-    ],
-)
-def test_marks_stay_with_their_letters(pieces, kept):
-    tokenizer = PieceTokenizer()
-    draft = tokenizer.ids(*pieces)
-    decoder = UnitDecoder(tokenizer, spaced=False)
-    assert decoder.complete((), draft, len(draft), closed=False) == kept
-    ends = [k for k in range(1, len(pieces)) if decoder.complete((), draft, k, False) == k]
-    assert not any(pieces[k][0] in "่ี\u0e33\u3099" for k in ends)
 
 
 @pytest.mark.parametrize(

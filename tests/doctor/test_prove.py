@@ -62,16 +62,10 @@ def test_a_mode_is_refused_for_what_differs(exact, other, problem):
     assert not problem or re.search(problem, found)
 
 
-class Served:
-    """A started engine."""
-
-    config = SimpleNamespace(dtype="torch.float32")
-
-    def tokenizer(self):
-        return None
-
-    def shutdown(self):
-        self.config = None
+SERVED = SimpleNamespace(
+    config=SimpleNamespace(dtype="torch.float32"), tokenizer=lambda: None, shutdown=lambda: None
+)
+"""A started engine."""
 
 
 @pytest.fixture
@@ -85,7 +79,7 @@ def modes(monkeypatch, tmp_path):
         started.append("eager" if model.engine["enforce_eager"] else "compiled")
         if isinstance(answers[started[-1]], Exception):
             raise answers[started[-1]]
-        return Served()
+        return SERVED
 
     monkeypatch.setattr(prove, "start_model", start)
     monkeypatch.setattr(prove, "DraftEngine", lambda *_: None)

@@ -44,7 +44,7 @@ def built(short_talk, tmp_path_factory):
 
 def healthy(port):
     with contextlib.suppress(UnhealthyError):
-        check_health("127.0.0.1", port)
+        check_health(port)
         return True
     return False
 
@@ -59,11 +59,10 @@ def server(built, tmp_path_factory):
     for target in TARGETS:
         proxy = yaml.safe_load(proxy_yaml(target)) | {"hostname": "127.0.0.1", "port": port}
         (root / f"proxy-{target}.yaml").write_text(yaml.safe_dump(proxy))
-    settings = root / "server.yaml"
+    shutil.copytree(image / "systems", root / "systems")
     content = read_server(image / "server.yaml") | {"hostname": "127.0.0.1", "port": port}
-    settings.write_text(yaml.safe_dump(content))
-    command = [str(BIN / "alignatt"), "submission", "serve", "low/en-de"]
-    command += ["--root", str(image), "--server-config", str(settings)]
+    (root / "server.yaml").write_text(yaml.safe_dump(content))
+    command = [str(BIN / "alignatt"), "submission", "serve", "low/en-de", "--root", str(root)]
     with (root / "server.log").open("w") as stream:
         process = subprocess.Popen(
             command,
@@ -126,7 +125,7 @@ def test_a_client_that_was_killed_leaves_no_trace(driven, short_talk, server):
     assert client.poll() is None
     client.kill()
     client.communicate()
-    check_health("127.0.0.1", port)
+    check_health(port)
     again, log = infer(root, short_talk, "de", "again")
     text, _ = again.communicate(timeout=300)
     assert again.returncode == 0, text[-4000:]

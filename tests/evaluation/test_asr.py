@@ -15,7 +15,6 @@ from alignatt_agent.evaluation.trace import TalkStep
 from alignatt_agent.evaluation.wer import (
     TailErrors,
     matches,
-    plain_words,
     segment_errors,
     tail_errors,
 )
@@ -51,14 +50,10 @@ def test_matches(hypothesis, reference, right):
     assert sum(matches(["a", "b", "b", "c"], ["a", "b", "c"])) == 3  # one of two is wrong
 
 
-def test_words_are_compared_without_marks_and_case():
-    found = " ".join(plain_words("It’s the END, “well-known”: ok_ay."))
-    assert found == "it's the end well known ok ay"
-
-
 @pytest.mark.parametrize(
     ("code", "said", "heard", "wrong"),
     [
+        ("en", "It’s “well-known”: OK_ay.", "it's well known ok ay", "it well known ok ay"),
         ("zh", "你好，世界。用 GPU 训练！", "你 好 世 界 用 GPU 训 练", "你 好 时 界 用 GPU 训 练"),
         ("ja", "今日はガラスを買う。", "今 日 は ガ ラ ス を 買 う", "今 日 は カ ラ ス を 買 う"),
         ("th", "วันนี้น้ำใส มาก", "วั น นี้ น้ำ ใ ส ม า ก", "วั น นี้ น้ะ ใ ส ม า ก"),
@@ -88,9 +83,9 @@ def test_errors_by_distance():
         record(1.5, [("One", 0.1, 0.5), ("two", 0.5, 1.0), ("tree", 1.0, 1.4)]),
         record(2.0, [("One", 0.1, 0.5), ("two", 0.5, 1.0), ("three", 1.0, 1.4), ("four", 1.4, 2)]),
     ]
-    found = tail_errors(chunks, reference, bin_s=0.25, longest_s=2.0)
-    assert found.words.sum(0).tolist() == [3, 0, 3, 0, 2, 0, 1, 0]
-    assert found.errors.sum(0).tolist() == [2, 0, 0, 0, 0, 0, 0, 0]
+    found = tail_errors(chunks, reference)
+    assert found.words.sum(0).tolist() == [3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]
+    assert found.errors.sum(0).tolist() == [2, *[0] * 15]
     assert found.rates()[0] == pytest.approx(2 / 3)
     assert np.isnan(found.rates()[1])
 
@@ -111,15 +106,6 @@ def test_the_hold_back_is_where_the_curve_becomes_flat():
     few = tail_report(curve(0.1, 0.1, 0.1))
     assert few["hold_back_ms"] is None
     json.dumps(few, allow_nan=False)
-
-
-def test_bands_hold_the_rate_and_narrow_with_talks():
-    few, many = (curve(0.17, *[0.08] * 9, words=60, talks=n) for n in (3, 60))
-    for found in (few, many):
-        low, high = found.bands()
-        assert (low <= found.rates() + 1e-9).all()
-        assert (high >= found.rates() - 1e-9).all()
-    assert np.mean(np.subtract(*many.bands()[::-1])) < np.mean(np.subtract(*few.bands()[::-1]))
 
 
 def test_revised_words_are_taken_back_in_the_log():

@@ -1,10 +1,7 @@
 """``simulstream-eval`` from end to end on fake engines and real scorers."""
 
 import pytest
-import yaml
 
-from alignatt_agent.agent import AlignAttAgent
-from alignatt_agent.evaluation.agent_choice import choose_agent
 from tests.fakes import agent as fakes
 
 
@@ -38,13 +35,3 @@ def test_nothing_starts_on_a_mistake(call, monkeypatch, arguments, message):
     assert status == 2
     assert message in error
     assert fakes.FakeAgent.runtime.starts == 0
-
-
-def test_agents_by_entry_point_and_class():
-    named = choose_agent("alignatt4llm", "micro-low", {})
-    dotted = choose_agent("tests.fakes.agent.FakeAgent", "micro-low", {"policy.name": "none"})
-    assert (named.cls, dotted.cls) == (AlignAttAgent, fakes.FakeAgent)
-    written = yaml.safe_load(dotted.config.for_target("zh").to_yaml())
-    assert written["type"] == "tests.fakes.agent.FakeAgent"
-    assert written["policy"]["name"] == "none"
-    assert written["latency_unit"] == "char"

@@ -1,6 +1,7 @@
 """Latency by the clock: simulated exactly, and what the official CA does not show."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,16 +41,13 @@ def test_slower_than_real_time_grows_by_the_clock_only(scored):
     assert paced["p50_ms"] < paced["p95_ms"] < paced["p99_ms"] < 155_000
 
 
-class Clock:
+class Clock(SimpleNamespace):
     """Takes the place of the module ``time``: it only moves when somebody sleeps or computes."""
 
-    def __init__(self):
-        self.now = 1000.0
-
-    def time(self):
+    def monotonic(self):
         return self.now
 
-    monotonic = time
+    time = monotonic
 
     def sleep(self, seconds):
         self.now += seconds
@@ -61,7 +59,7 @@ def test_real_clock_agrees_with_the_simulated_one(capsys, tmp_path, monkeypatch,
         tmp_path, chunk_ms=200, speech={"hold_back_ms": 0, "min_start_s": 0.5}
     )
     devset = fakes.write_devset(tmp_path / "devset", (6,))
-    clock = Clock()
+    clock = Clock(now=1000.0)
     monkeypatch.setattr("alignatt_agent.evaluation.harness.time", clock)
     monkeypatch.setattr("simulstream.server.message_processor.time", clock)
     inner = fakes.FakeRecognizer.transcribe

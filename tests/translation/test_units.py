@@ -71,6 +71,14 @@ def rounded(pieces, limit, closed=False, accepted=(), spaced=True):
         (["用", " GPT", " 4 ", "的"], 3, False, "用GPT4"),  # no unit is a space
         (["“", "好", "”", "🙂", "吗"], 4, False, "“好”🙂"),
         (["\u3000我", "\n"], 2, False, "我"),
+        # A tone mark or vowel belongs to the letter before it, and may yet follow the last one.
+        (["ที", "่", "นี", "่"], 4, False, "ที่"),
+        (["ที", "่", "นี", "่"], 1, False, ""),
+        (["ท", "ี่", "น"], 3, False, "ที่"),
+        (["น", "\u0e33", "ม"], 3, False, "น\u0e33"),
+        (["ก", "ข"], 2, False, "ก"),
+        (["AI", "ก"], 2, False, "AI"),
+        (["が", "\u3099", "は"], 3, False, "が\u3099は"),
     ],
 )
 def test_rounding(pieces, limit, closed, units):
