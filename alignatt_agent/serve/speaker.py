@@ -146,8 +146,11 @@ class SpeakerStream:
         step: StreamStep | None = None
         failures: list[tuple[str | None, Exception]] = []  # with the target, if it is one
         try:
-            step = await self._loop.run_in_executor(self.threads, run, self.stream, call)
-            failures += step.failures.items()
+            made: StreamStep = await self._loop.run_in_executor(
+                self.threads, run, self.stream, call
+            )
+            step = made
+            failures += made.failures.items()
         except EngineError as error:
             failures.append((None, error))
         except RefusedError:  # its replica was lost
