@@ -175,16 +175,9 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def choose(
-    runtime: Runtime,
-    name: str | None,
-    overrides: Mapping[str, object],
-    targets: Sequence[Language],
+    runtime: Runtime, name: str | None, overrides: Mapping[str, object], targets: Sequence[Language]
 ) -> Resolved:
-    """Choose the named configuration, or the default one.
-
-    Raises:
-        AlignAttError: the configuration, a head set or a checkpoint is missing or wrong.
-    """
+    """Choose the named configuration, or the default one."""
     config = load_config(name or REAL, overrides)
     if is_embedded(config.models):
         print(f"note: {name} translates only {_SMALL}", file=sys.stderr)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +15,8 @@ from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
-WRITE_S = 10.0
-"""Interval at which subtitles are written; a killed process loses no more than that."""
-OPEN = 64
-"""Number of the last cues, which later units may still change."""
+WRITE_S, RATIO = 10.0, 20
+"""Interval at which subtitles are written, and its least ratio to the time that writing takes."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 
 
@@ -117,63 +114,49 @@ class JsonLines(_Written):
 
 
 class Subtitles:
-    """Cues, written every ``WRITE_S`` seconds; all but the last ``OPEN`` ones are final."""
+    """Cues of all units so far, written in intervals, as a process may be killed."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
         self._path = path
         # Times of emission are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
-        self._write: Callable[[Iterable[Cue], int], str] = subtitles.srt
+        self._format: Callable[[Sequence[Cue]], str] = subtitles.srt
         if path.suffix == ".vtt":
-            self._write = partial(subtitles.vtt, note=self._note)
+            self._format = partial(subtitles.vtt, note=self._note)
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
-        self._final: list[Cue] = []
-        self._text = ""  # of the final cues
-        self._units: list[Said] = []  # of the other cues
-        self._said = self._guessed = 0
-        self._written = time.monotonic()
+        self._units: list[Said] = []
+        self._due = time.monotonic() + WRITE_S
 
     def say(self, units: Sequence[Said]) -> None:
         """Add the next units."""
         self._units += units
-        self._said += len(units)
-        self._guessed += sum(unit.spoken.interpolated for unit in units)
-        if time.monotonic() - self._written > WRITE_S:
-            self._update()
-            self._written = time.monotonic()
+        if (begin := time.monotonic()) > self._due:
+            self._write()
+            end = time.monotonic()
+            self._due = end + max(WRITE_S, RATIO * (end - begin))
 
     def close(self) -> str:
         """Write all cues."""
-        cues, form = self._update(), self._form
+        cues, form = self._write(), self._form
         pace = form.speed if form.spaced else form.speed / 2
         fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
         fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines are shown longer
-        more = f"; times of {self._guessed} of {self._said} units are interpolated"
-        more = (more if self._guessed else "") + (f"; {self._note}" if self._note else "")
+        guessed = sum(unit.spoken.interpolated for unit in self._units)
+        more = f"; times of {guessed} of {len(self._units)} units are interpolated"
+        more = (more if guessed else "") + (f"; {self._note}" if self._note else "")
         return f"{self._path}: {len(cues)} cues{fast}{more}"
 
-    def _update(self) -> list[Cue]:
+    def _write(self) -> list[Cue]:
         """Write and return all cues."""
-        cues = self._cut(self._units, self._form, self._final[-1] if self._final else None)
-        final, number = cues[:-OPEN], len(self._final) + 1
-        text = self._text + self._write(cues, number)
-        if final:
-            rest = self._write(cues[-OPEN:], number + len(final))
-            self._text = text.removesuffix(rest)
-            self._final += final
-        size = sum(cue.size for cue in final)
-        while final and size >= len(self._units[0].text):
-            size -= len(self._units.pop(0).text)
-        if size:
-            self._units[0] = replace(self._units[0], text=self._units[0].text[size:])
+        cues = self._cut(self._units, self._form)
         beside = self._path.with_name(f"{self._path.name}.part")
         try:
-            beside.write_text(text, encoding="utf-8")
+            beside.write_text(self._format(cues), encoding="utf-8")
             beside.replace(self._path)
         finally:
             beside.unlink(missing_ok=True)
-        return [*self._final, *cues[len(final) :]]
+        return cues
 
 
 Output = Text | JsonLines | Subtitles

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
@@ -151,15 +150,6 @@ def chunks(
         yield kept
     if broken is not None:
         raise broken
-
-
-def paced(chunks: Iterable[FloatArray]) -> Iterator[FloatArray]:
-    """Yield each chunk at the time at which a microphone would have recorded its last sample."""
-    begin, samples = time.monotonic(), 0
-    for chunk in chunks:
-        samples += chunk.size
-        time.sleep(max(0.0, begin + samples / SAMPLE_RATE - time.monotonic()))
-        yield chunk
 
 
 @contextlib.contextmanager

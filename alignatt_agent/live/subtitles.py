@@ -35,27 +35,20 @@ NEAR = 8
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An emitted unit.
+    """An emitted unit."""
 
-    Attributes:
-        text: the text to append, including the space before it.
-        spoken: the time of the words that it translates.
-        at: the time at which it was emitted, in seconds; it never decreases.
-    """
-
-    text: str
-    spoken: SourceSpan
-    at: float
+    text: str  # to append, including the space before it
+    spoken: SourceSpan  # the time of the words that it translates
+    at: float  # the time at which it was emitted, in seconds; it never decreases
 
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Lines shown from ``start`` to ``end``, in seconds; ``size`` is the number of characters."""
+    """Lines shown from ``start`` to ``end``, in seconds."""
 
     start: float
     end: float
     lines: tuple[str, ...]
-    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,40 +74,36 @@ def width(text: str) -> int:
     return sum(_columns(char) for char in text.strip())
 
 
-def spoken_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
-    """Divide the ``units`` of a recording into cues at the times of the speech, after ``before``.
+def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
+    """Divide the ``units`` of a recording into cues at the times of the speech.
 
     A cue begins at the time of its earliest source word, plus one of ``SHIFTS_S``; only the minimum
     duration of the previous cue may delay it further.
     """
-    groups = _groups(list(_atoms(units, form)), form, before)
-    starts = _starts(groups, form, before)
+    groups = _groups(list(_atoms(units, form)), form)
+    starts = _starts(groups, form)
     cues = []
     for group, start, limit in zip(groups, starts, [*starts[1:], inf], strict=False):
-        lines, size = _wrap(group, form), sum(len(unit.text) for unit in group)
+        lines = _wrap(group, form)
         read = sum(map(width, lines)) / form.speed
         wanted = max(start + SHORTEST_S, start + read, *(unit.spoken.end for unit in group))
-        cues.append(Cue(start, min(wanted, start + LONGEST_S, limit - GAP_S), lines, size))
+        cues.append(Cue(start, min(wanted, start + LONGEST_S, limit - GAP_S), lines))
     return cues
 
 
-def said_cues(units: Sequence[Said], form: Layout, before: Cue | None = None) -> list[Cue]:
-    """Return roll-up captions: the last two lines after each unit; they continue ``before``."""
-    rows = list(before.lines) if before else []
-    states: list[tuple[float, tuple[str, ...], int]] = []
+def said_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
+    """Return roll-up captions: the last two lines after each unit."""
+    rows: list[str] = []
+    states: dict[float, tuple[str, ...]] = {}
     for unit in _atoms(units, form, live=True):
         if rows and width(rows[-1] + unit.text) <= form.columns:
             rows[-1] += unit.text
         else:
             rows.append(unit.text.strip())
-        size = len(unit.text)
-        if states and unit.at <= states[-1][0]:
-            size += states.pop()[2]
-        states.append((unit.at, tuple(rows[-LINES:]), size))
-    ends = [at for at, *_ in states[1:]] + [at + LONGEST_S for at, *_ in states[-1:]]
+        states[unit.at] = tuple(rows[-LINES:])
     return [
-        Cue(at, min(end, at + LONGEST_S), lines, size)
-        for (at, lines, size), end in zip(states, ends, strict=True)
+        Cue(at, min(end, at + LONGEST_S), lines)
+        for (at, lines), end in zip(states.items(), [*list(states)[1:], inf], strict=False)
     ]
 
 
@@ -125,16 +114,15 @@ def too_fast(cues: Iterable[Cue], form: Layout) -> int:
     )
 
 
-def srt(cues: Iterable[Cue], first: int = 1) -> str:
-    """Return cues as SubRip, numbered from ``first``."""
-    return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, first))
+def srt(cues: Iterable[Cue]) -> str:
+    """Return cues as SubRip."""
+    return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, 1))
 
 
-def vtt(cues: Iterable[Cue], first: int = 1, note: str = "") -> str:
-    """Return cues as WebVTT, with the header and a note if ``first`` is 1."""
+def vtt(cues: Iterable[Cue], note: str = "") -> str:
+    """Return cues as WebVTT, with a note at the beginning."""
     head = ["WEBVTT\n", *([f"NOTE {note}\n"] if note else [])]
-    blocks = (_block(cue, ".", partial(escape, quote=False)) for cue in cues)
-    return "\n".join([*(head if first == 1 else []), *blocks])
+    return "\n".join([*head, *(_block(cue, ".", partial(escape, quote=False)) for cue in cues)])
 
 
 def _block(cue: Cue, mark: str, escaped: Callable[[str], str] = str) -> str:
@@ -191,14 +179,13 @@ def _cut(unit: Said, columns: int) -> Iterator[Said]:
     yield replace(unit, text=piece)
 
 
-def _groups(atoms: Sequence[Said], form: Layout, behind: Cue | None = None) -> list[Sequence[Said]]:
+def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
     """Split units into cues with the smallest total cost."""
     texts = [unit.text for unit in atoms]
     befores = map("".join, pairwise(["", *texts]))
     pairs = zip(befores, texts[1:], strict=False)
-    ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True]
     # The item at -1 is the place before the first unit.
-    ends += [not behind or not atoms or begins_sentence(behind.lines[-1], texts[0], form.code)]
+    ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True, True]
     best = [(0.0, 0)]  # cost of the cues up to a unit, and begin of the last of them
     for end in range(1, len(atoms) + 1):
         closed = ends[end - 1] or end == len(atoms)
@@ -238,19 +225,16 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
         columns, line = (taken + sum(map(_columns, text)) for taken in (columns, line))
 
 
-def _starts(
-    groups: Sequence[Sequence[Said]], form: Layout, behind: Cue | None = None
-) -> list[float]:
+def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
     """Return when cues begin: with the fewest fast cues, and then the smallest shifts."""
     texts = ["".join(unit.text for unit in group) for group in groups]
     read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
-    first = behind.end + GAP_S if behind else 0.0
-    heard = [max(first, min(unit.spoken.start for unit in group)) for group in groups]
+    heard = [min(unit.spoken.start for unit in group) for group in groups]
     heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
     found = [{inf: (0.0, inf)}]  # from the last cue back, by start: the cost, and the next start
     for at, needed in zip(heard[::-1], read[::-1], strict=True):
         options = {}
-        for start in [max(first, at + shift) for shift in SHIFTS_S]:
+        for start in [max(0.0, at + shift) for shift in SHIFTS_S]:
             after = ((cost + _haste(t - start, needed), t) for t, (cost, _) in found[-1].items())
             cost, then = min(after)
             options[start] = cost + abs(start - at) / 10, then

@@ -36,20 +36,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt terms", **page(__doc__))
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help=".pdf, UTF-8 text, or .tsv")
-    add(
-        "--least",
-        type=int,
-        default=2,
-        metavar="N",
-        help="minimum count; default %(default)s",
-    )
-    add(
-        "--most",
-        type=int,
-        default=100,
-        metavar="N",
-        help="maximum number of terms; default %(default)s",
-    )
+    add("--least", type=int, default=2, metavar="N", help="minimum count; default %(default)s")
+    text = "maximum number of terms; default %(default)s"
+    add("--most", type=int, default=100, metavar="N", help=text)
     return parser
 
 

@@ -17,10 +17,12 @@ import contextlib
 import json
 import os
 import threading
+import time
 from collections.abc import Sequence
 
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.types import SAMPLE_RATE
 
 CONFIG, TARGETS = "micro-low", ("de", "it", "zh")
 TALKS = ("micro_models/talks/talk-a.flac", "micro_models/talks/talk-b.flac")
@@ -71,7 +73,9 @@ def _play(address: str, talks: Sequence[str]) -> None:
             with connect(server, proxy=None, max_queue=None) as socket, sources.Source(talk) as pcm:
                 socket.send(json.dumps(start))
                 start["session"] = json.loads(socket.recv()).get("session")  # for the next talk
-                for chunk in sources.paced(sources.chunks(pcm, CHUNK)):
+                begin = time.monotonic()
+                for number, chunk in enumerate(sources.chunks(pcm, CHUNK), 1):
+                    time.sleep(max(0.0, begin + number * CHUNK / SAMPLE_RATE - time.monotonic()))
                     socket.send((chunk * 32767).astype("<i2").tobytes())
                 socket.send(json.dumps({"type": "stop"}))
                 list(socket)  # all messages up to the end

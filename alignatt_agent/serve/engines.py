@@ -28,20 +28,13 @@ LONGEST_PAUSE_S = 60.0
 
 
 class EnginePool(ABC):
-    """The engines of a service, in this process or on replicas.
-
-    Attributes:
-        resolved: the configuration.
-        state: the state of the engines.
-        error: the last error, if any.
-        restarts: the number of restarts after an engine died.
-    """
+    """The engines of a service, in this process or on replicas."""
 
     def __init__(self, resolved: Resolved) -> None:
         self.resolved = resolved
-        self.restarts = 0
+        self.restarts = 0  # after an engine died
         self.state: Literal["starting", "ok"] = "starting"
-        self.error: str | None = None
+        self.error: str | None = None  # the last one
 
     def healthy(self) -> bool:
         """Whether streams can be served now."""
@@ -105,17 +98,13 @@ class SharedEngines(EnginePool):
         self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[Stream]:
         """Open a stream on the engines of this process."""
-        engines = self.engines()
-        roles = ("asr", "translation", *(("aligner",) if engines.aligner else ()))
-        latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}
-        yield open_stream(self.resolved, replace(engines, **latest), source, targets, context)
-
-    def engines(self) -> Engines:
-        """Return the engines, or raise ``RefusedError`` while they start."""
         if self._engines is None or not self.healthy():
             reason = f" ({self.error})" if self.error else ""
             raise RefusedError("engine", f"the engines are being started{reason}: try again", LATER)
-        return self._engines
+        engines = self._engines
+        roles = ("asr", "translation", *(("aligner",) if engines.aligner else ()))
+        latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}
+        yield open_stream(self.resolved, replace(engines, **latest), source, targets, context)
 
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""

@@ -130,7 +130,7 @@ def _application(
             initial_replicas=scale.least,
             max_replicas=scale.most,
             target_ongoing_requests=scale.speakers,
-            upscale_delay_s=scale.grow_s,
+            upscale_delay_s=1.0,  # a talk that waits this long starts a replica
             downscale_delay_s=scale.shrink_s,
             look_back_period_s=LOOK_BACK_S,
         ),

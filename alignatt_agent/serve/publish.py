@@ -8,7 +8,7 @@ spoken; any other address receives only text.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -22,6 +22,9 @@ from alignatt_agent.serve.rooms import Room, check_name
 from alignatt_agent.speech.sentences import ends_after
 
 LOGGER = logging.getLogger(__name__)
+
+Captions = asyncio.Queue[tuple[float, float, str] | None]
+"""When text was spoken (Unix time) and emitted (monotonic time), and the text, or ``None``."""
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 EPOCH = 1_767_225_600
@@ -48,7 +51,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     # Both services require numbers that increase, also after a restart of this server.
     seq, spoken = int(time.time()) - EPOCH, 0.0
     with viewer(name) as room:
-        captions: asyncio.Queue[tuple[float, float, str] | None] = asyncio.Queue()
+        captions: Captions = asyncio.Queue()
         reading = asyncio.create_task(_read(room, target, captions))
         while found := await captions.get():
             spoken_s, said_s, text = found
@@ -73,17 +76,8 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
         await reading
 
 
-async def _read(
-    room: Room, target: str, captions: asyncio.Queue[tuple[float, float, str] | None]
-) -> None:
+async def _read(room: Room, target: str, captions: Captions) -> None:
     """Read the captions of a room when they are emitted, even if a POST takes long."""
-    async for found in _captions(room, target):
-        captions.put_nowait(found)
-    captions.put_nowait(None)
-
-
-async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, float, str]]:
-    """Yield when new text was spoken (Unix time) and emitted (monotonic time), and the text."""
     form, line, spoken, zero = layout(language(target)), "", 0.0, 0.0
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():
@@ -93,14 +87,15 @@ async def _captions(room: Room, target: str) -> AsyncIterator[tuple[float, float
         if isinstance(message, Said) and message.target == target and old < 0:
             for text, start, _, begins in message.units:
                 if line and begins:
-                    yield spoken, now, line
+                    captions.put_nowait((spoken, now, line))
                     line = ""
                 spoken = spoken if line else zero + now - (message.audio_s - start)
                 line = (line + text).lstrip()
                 words = line.split()
                 if ends_after(words, len(words), target) or width(line) >= LINES * form.columns:
-                    yield spoken, now, line
+                    captions.put_nowait((spoken, now, line))
                     line = ""
         elif line and isinstance(message, End):
-            yield spoken, now, line
+            captions.put_nowait((spoken, now, line))
             line = ""
+    captions.put_nowait(None)

@@ -6,14 +6,13 @@ talk.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from alignatt_agent.cascade.stream import Stream, StreamStep
+from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.serve.access import gone
-from alignatt_agent.types import AlignAttError, Emission, EngineError, FloatArray, GatedDraft, Word
+from alignatt_agent.types import AlignAttError, EngineError
 
 T = TypeVar("T")
 
@@ -25,26 +24,16 @@ ANSWER_S = 120.0
 
 
 class RemoteStream:
-    """A stream on a replica; offers the ``Stream`` methods that the server calls."""
+    """A stream on a replica."""
 
-    def __init__(self, targets: Sequence[str], lost: Callable[[EngineError], None]) -> None:
-        self.targets = {code: RemoteTarget(self, code) for code in targets}
-        self.replica: str | None = None  # name of the replica, once known; then ``placed`` is set
-        self.placed = asyncio.Event()
+    def __init__(self, lost: Callable[[EngineError], None]) -> None:
         self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None``: the talk is over
         self._lost = lost  # is called if the talk ends before it is closed, like the next one
         self.failed: Callable[[Exception], None] = lambda _: None
         self._error: AlignAttError | None = None  # of further calls
         self._loop = asyncio.get_running_loop()
+        self.replica: asyncio.Future[Any] = self._loop.create_future()  # its name, once known
         self._waiting: deque[Future[Any]] = deque()
-
-    def step(self, chunk: FloatArray) -> StreamStep:
-        """Recognize and translate a chunk, ``[samples]``; not in the event loop's thread."""
-        return self.call(lambda stream: stream.step(chunk))
-
-    def finish(self) -> StreamStep:
-        """Translate everything to its end."""
-        return self.call(lambda stream: stream.finish())
 
     def call(self, call: Callable[[Stream], T]) -> T:
         """Wait for the result of a call, or raise the error of the replica."""
@@ -60,11 +49,10 @@ class RemoteStream:
         error = EngineError("the replica of this talk has stopped")
         try:
             async for reply in replies:
-                if self.replica is None:
-                    self.replica = reply
-                    self.placed.set()
-                else:
+                if self.replica.done():
                     _settle(self._waiting.popleft(), reply)
+                else:
+                    self.replica.set_result(reply)
         except Exception as cause:
             error = _lost(cause)
         finally:
@@ -88,24 +76,9 @@ class RemoteStream:
             self.calls.put_nowait(call)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTarget:
-    """A target of a stream on a replica."""
-
-    stream: RemoteStream
-    code: str
-
-    def translate(
-        self, words: tuple[Word, ...], accessible: int | None
-    ) -> tuple[Emission, GatedDraft | None]:
-        """See ``TargetStream.translate``."""
-        code = self.code
-        return self.stream.call(lambda stream: stream.targets[code].translate(words, accessible))
-
-    def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """See ``TargetStream.remember``."""
-        code = self.code
-        self.stream.call(lambda stream: stream.targets[code].remember(sentences, accepted))
+def run(stream: Stream | RemoteStream, call: Callable[[Stream], T]) -> T:
+    """Make a call on a stream, here or on its replica; not in the event loop's thread."""
+    return stream.call(call) if isinstance(stream, RemoteStream) else call(stream)
 
 
 def _lost(cause: Exception) -> EngineError:

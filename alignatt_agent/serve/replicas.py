@@ -45,7 +45,6 @@ class Scale:
     most: int
     speakers: int  # talks of one replica at a time
     share: Mapping[str, float]
-    grow_s: float = 1.0  # another replica starts after talks have waited for this time
     shrink_s: float = 300.0  # a replica shuts down after it has been surplus for this time
 
 
@@ -117,25 +116,22 @@ class RemoteEngines(EnginePool):
     ) -> AsyncIterator[RemoteStream]:
         """Open a stream on a replica that has a free place or starts in time."""
         codes = [target.code for target in targets]
-        talk = RemoteStream(codes, lambda error: self._lost(talk, error))
+        talk = RemoteStream(lambda error: self._lost(talk, error))
         self._opened += 1
         key = self._opened
         self.talks[key] = talk
         replies = self._handle.talk.remote(key, source.code, codes, context)
         listening = asyncio.ensure_future(talk.listen(replies))
-        placed = asyncio.ensure_future(talk.placed.wait())
         try:
-            await asyncio.wait(
-                {listening, placed}, timeout=PLACE_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            if talk.replica is None:
+            places = {listening, talk.replica}
+            await asyncio.wait(places, timeout=PLACE_S, return_when=asyncio.FIRST_COMPLETED)
+            if not talk.replica.done():
                 raise RefusedError("busy", "no machine is free: try again later", LATER)
             yield talk
         finally:
             talk.close()
-            placed.cancel()
             del self.talks[key]
-            if talk.replica is None:
+            if not talk.replica.done():
                 replies.cancel()
                 listening.cancel()
 
@@ -153,18 +149,18 @@ class RemoteEngines(EnginePool):
 
     def describe(self) -> dict[str, Any]:
         """Return the number of talks by replica, for ``/health``."""
-        placed = Counter(talk.replica for talk in self.talks.values() if talk.replica)
+        known = [talk.replica for talk in self.talks.values() if talk.replica.done()]
         return super().describe() | {
             "replicas": {
                 "least": self._scale.least,
                 "most": self._scale.most,
                 "running": self._running,
-                "talks": dict(placed),
+                "talks": Counter(replica.result() for replica in known),
             },
         }
 
     def _lost(self, talk: RemoteStream, error: EngineError) -> None:
-        if talk.replica is not None and talk.replica not in self._lost_replicas:
-            self._lost_replicas.add(talk.replica)
+        if talk.replica.done() and talk.replica.result() not in self._lost_replicas:
+            self._lost_replicas.add(talk.replica.result())
             self.restarts += 1
         LOGGER.error("a talk was lost: %s", error)

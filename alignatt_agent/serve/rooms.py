@@ -7,7 +7,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.journal import Journal
@@ -161,14 +161,8 @@ def check_name(name: str) -> None:
 class Rooms:
     """The rooms of a server and its journal; an empty room is kept for ``keep_s`` seconds."""
 
-    def __init__(
-        self,
-        keep_s: float,
-        clock: Callable[[], float] = time.monotonic,
-        journal: Journal | None = None,
-    ) -> None:
+    def __init__(self, keep_s: float, journal: Journal | None = None) -> None:
         self._keep_s = keep_s
-        self._clock = clock
         self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
         self._left: dict[str, float] = {}  # when a room became empty
@@ -194,7 +188,7 @@ class Rooms:
         if room.viewers or not room.free.is_set():
             return
         if any(room.messages()):
-            self._left[room.name] = self._clock()
+            self._left[room.name] = time.monotonic()
         else:
             self._rooms.pop(room.name, None)
             room.forget()
@@ -213,7 +207,7 @@ class Rooms:
         room.free.set()
         room.lost, room.back = False, None
         ended = any(isinstance(message, End) for message in room.messages(1))
-        room.held_until = self._clock() + self._keep_s * (not ended)
+        room.held_until = time.monotonic() + self._keep_s * (not ended)
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
@@ -231,7 +225,7 @@ class Rooms:
         if not room.free.is_set():
             raise RefusedError("room-taken", f"room {room.name!r} already has a speaker", LATER)
         said = any(isinstance(message, Said) for message in room.messages())
-        if session is None and said and self._clock() < room.held_until:
+        if session is None and said and time.monotonic() < room.held_until:
             fix = f"press Stop there, choose another name, or wait {self._keep_s / 60:.0f} minutes"
             raise RefusedError("room-held", f"room {room.name!r} has an unfinished talk: {fix}")
         if session is None or new:
@@ -241,7 +235,7 @@ class Rooms:
 
     def sweep(self) -> None:
         """Forget rooms that have been empty for ``keep_s`` seconds."""
-        now = self._clock()
+        now = time.monotonic()
         for name, left in list(self._left.items()):
             if now - left >= self._keep_s:
                 del self._left[name]

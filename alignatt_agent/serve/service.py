@@ -29,7 +29,7 @@ from alignatt_agent.serve.messages import (
     text_of,
 )
 from alignatt_agent.serve.metrics import Metrics
-from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.serve.remote import RemoteStream, run
 from alignatt_agent.serve.rooms import Room, Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types import AlignAttError
@@ -67,7 +67,7 @@ class Service:
         self.engines = engines
         self.limits = limits
         self.model = public(engines.resolved.config.models.translation.path)
-        self.rooms = Rooms(limits.keep_s, journal=Journal(limits.journal))
+        self.rooms = Rooms(limits.keep_s, Journal(limits.journal))
         self.closing = asyncio.Event()
         self.viewers = self._speakers = 0
         self.metrics = Metrics(
@@ -219,11 +219,10 @@ class Service:
 
     # ------------------------------------------------------------------ the server
     def health(self) -> dict[str, Any]:
-        """Return the state of the server, and restart dead engines."""
-        self.engines.restart_dead()
+        """Return the state of the server."""
         resolved = self.engines.resolved
         return {
-            "status": "ok" if self.engines.healthy() else self.engines.state,
+            "status": "ok" if self.engines.healthy() else "starting",
             "error": self.engines.error and public(self.engines.error),
             "source": resolved.config.source_language,
             "targets": [TargetLanguage.of(language(code)).model_dump() for code in self.targets()],
@@ -280,9 +279,12 @@ async def _resume(
     if kept_s is None or kept_s > start_s:
         gap = Gap(start=round(start_s, 2), end=round(begin_s, 2))
         return Tail.at(begin_s), [gap] if begin_s > start_s else []
-    for code in tail.said.keys() & talk.targets.keys():
-        text = text_of(tail.said[code]).strip()
-        await asyncio.to_thread(talk.targets[code].remember, (), text)
+
+    def remember(stream: Stream) -> None:
+        for code in tail.said.keys() & stream.targets.keys():
+            stream.targets[code].remember((), text_of(tail.said[code]).strip())
+
+    await asyncio.to_thread(run, talk, remember)
     return tail, []
 
 

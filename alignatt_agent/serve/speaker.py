@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
+from operator import methodcaller
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve.access import BROKEN, RefusedError, gone, public
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
-from alignatt_agent.serve.remote import RemoteStream
+from alignatt_agent.serve.remote import Call, RemoteStream, run
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import Resampler
 from alignatt_agent.types.stopwatch import STAGES
@@ -61,7 +61,8 @@ class SpeakerStream:
         self._ended = self.finished = False
         self._failures = 0
         self._loop = asyncio.get_running_loop()
-        self._failed: asyncio.Future[None] = self._loop.create_future()
+        self._error: Exception | None = None  # which ends the stream
+        self._running: asyncio.Task[None] | None = None
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
 
     @property
@@ -89,23 +90,21 @@ class SpeakerStream:
 
     def fail(self, error: Exception) -> None:
         """End the stream immediately; the waiting audio is not translated."""
-        if not self._failed.done():
-            self._failed.set_exception(error)
+        self._error = self._error or error
+        if self._running is not None:
+            self._running.cancel()
 
     async def run(self) -> None:
         """Translate until the stream ends; raise ``RefusedError`` if the engines fail."""
-        running = asyncio.ensure_future(self._run())
+        if self._error is not None:
+            raise self._error
+        self._running = asyncio.create_task(self._run())
         try:
-            await asyncio.wait({running, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done() and not running.done():
-                self._failed.result()
-            await running
-        finally:
-            running.cancel()
-            if self._failed.done():
-                self._failed.exception()  # marks it as retrieved, if both happened together
-            else:
-                self._failed.cancel()
+            await self._running
+        except asyncio.CancelledError:
+            if self._error is not None:
+                raise self._error from None
+            raise
 
     def _put(self, samples: FloatArray) -> None:
         if samples.size:
@@ -121,9 +120,9 @@ class SpeakerStream:
             if not self._waiting:
                 break
             chunk = self._take()
-            await self._attempt(partial(self.stream.step, chunk), chunk.size)
+            await self._attempt(methodcaller("step", chunk), chunk.size)
         for _ in range(ATTEMPTS):
-            if await self._attempt(self.stream.finish):
+            if await self._attempt(methodcaller("finish")):
                 self.finished = True
                 break
 
@@ -140,15 +139,18 @@ class SpeakerStream:
         self._taken.set()
         return chunk
 
-    async def _attempt(self, call: Callable[[], StreamStep], samples: int = 0) -> bool:
+    async def _attempt(self, call: Call, samples: int = 0) -> bool:
         """Run one step and deliver its messages; return whether every target succeeded."""
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
         failures: list[tuple[str | None, Exception]] = []  # with the target, if it is one
         try:
-            step = await self._loop.run_in_executor(self.threads, call)
-            failures += step.failures.items()
+            made: StreamStep = await self._loop.run_in_executor(
+                self.threads, run, self.stream, call
+            )
+            step = made
+            failures += made.failures.items()
         except EngineError as error:
             failures.append((None, error))
         except RefusedError:  # its replica was lost

@@ -13,23 +13,14 @@ ROUNDING_S = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The words of the live tail; all times are absolute seconds.
+    """The words of the live tail; all times are absolute seconds."""
 
-    Attributes:
-        words: the words, with times inside the audio.
-        ends: measured ends of the words, in order; a word that continues ends after ``at``.
-        since: time of the first hypothesis that had each word and all words before it.
-        at: end of the audio.
-        before: end of the audio of the previous hypothesis.
-        previous: words of the previous hypothesis.
-    """
-
-    words: tuple[Word, ...] = ()
-    ends: tuple[float, ...] = ()
-    since: tuple[float, ...] = ()
-    at: float = 0.0
-    before: float = 0.0
-    previous: tuple[Word, ...] = ()
+    words: tuple[Word, ...] = ()  # with times inside the audio
+    ends: tuple[float, ...] = ()  # as measured, in order; a word that continues ends after ``at``
+    since: tuple[float, ...] = ()  # time of the first hypothesis with it and all words before it
+    at: float = 0.0  # end of the audio
+    before: float = 0.0  # end of the audio of the previous hypothesis
+    previous: tuple[Word, ...] = ()  # words of the previous hypothesis
 
     @property
     def texts(self) -> list[str]:

@@ -30,14 +30,7 @@ from alignatt_agent.speech.waveform import (
     quietest,
 )
 from alignatt_agent.speech.word_times import Span, time_words
-from alignatt_agent.types import (
-    SAMPLE_RATE,
-    FloatArray,
-    SourceView,
-    SpeechUpdate,
-    Transcript,
-    Word,
-)
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, SourceView, SpeechUpdate, Transcript, Word
 from alignatt_agent.types.engines import Aligner
 from alignatt_agent.types.running_text import join_words, split_words
 from alignatt_agent.types.stopwatch import Stopwatch

@@ -32,16 +32,12 @@ class ChatPrompt:
     ``template`` is the processor or tokenizer that has the template, ``tokenizer`` belongs to the
     engine that gets the ids, ``name`` is used in errors.
 
-    Attributes:
-        longest_s: audio of one request, in seconds; ``None``: the whole live tail.
-        tokens_per_s: audio tokens per second of the encoder.
-
     Raises:
         ChatTemplateError: the checkpoint has no template, or one without a place for audio.
     """
 
-    longest_s: float | None = None
-    tokens_per_s: int
+    longest_s: float | None = None  # audio of one request, in seconds; None: the whole live tail
+    tokens_per_s: int  # audio tokens per second of the encoder
 
     def __init__(self, template: Any, tokenizer: Any, name: str) -> None:
         self._template, self._tokenizer, self._name = template, tokenizer, name

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Intake:
     """Validates a client's chunks; warns once per stream about each kind of damage."""
 
     def __init__(self) -> None:
-        self._warned: set[str] = set()
+        self._warn = cache(partial(LOGGER.warning, "%s (logged once per stream)"))
 
     def __call__(self, chunk: npt.NDArray[Any]) -> FloatArray:
         """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
@@ -59,16 +60,11 @@ class Intake:
         with np.errstate(over="ignore"):
             sound = np.array(samples, dtype=np.float32)
         if not np.isfinite(sound).all():
-            self._warn("damage", "audio holds NaN or infinite samples; they are replaced")
+            self._warn("audio holds NaN or infinite samples; they are replaced")
             sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
         if np.abs(sound).max(initial=0.0) > 1.0:
-            self._warn("range", "audio holds samples outside [-1, 1]; its level is lowered")
+            self._warn("audio holds samples outside [-1, 1]; its level is lowered")
         return sound
-
-    def _warn(self, kind: str, message: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
-            LOGGER.warning("%s (logged once per stream)", message)
 
 
 def in_range(audio: FloatArray) -> FloatArray:

@@ -1,10 +1,9 @@
-"""Sound as it comes: cut on a grid, waited for, paced by the clock."""
+"""Sound as it comes: cut on a grid, waited for."""
 
 import numpy as np
 import pytest
 
 from alignatt_agent.live import sources
-from alignatt_agent.types import SAMPLE_RATE
 
 
 @pytest.mark.parametrize("total", [0, 1, 999, 1000, 1001, 7777])
@@ -23,17 +22,6 @@ def test_who_is_late_hears_all_that_waits():
     coming = (left.pop(0) for _ in range(len(left)))
     chunks = sources.chunks(coming, 100, lambda: 0 < len(left) < 10)
     assert [chunk.size for chunk in chunks] == [150, 3900]
-
-
-def test_paced_chunks_come_by_the_clock(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(sources.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(sources.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
-    arrived = []
-    for _ in sources.paced(np.zeros(SAMPLE_RATE // 2, np.float32) for _ in range(3)):
-        arrived.append(now[0])
-        now[0] += 0.7 if len(arrived) == 1 else 0.0  # computing takes longer than a chunk
-    assert arrived == [0.5, pytest.approx(1.2), 1.5]
 
 
 def test_names_of_files():

@@ -2,15 +2,13 @@
 
 import itertools
 import re
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.config.languages import language
-from alignatt_agent.live import outputs, subtitles
+from alignatt_agent.live import subtitles
 from alignatt_agent.live.subtitles import SPACED, UNSPACED, Cue, Said, said_cues, spoken_cues
 from alignatt_agent.types import SourceSpan
 
@@ -77,27 +75,6 @@ def test_captions_as_they_were_said(talk):
     for cue in cues:
         said = "".join(unit.text.strip() for unit in units if unit.at <= cue.start)
         assert said.endswith("".join("".join(cue.lines).split()))
-
-
-@settings(max_examples=30, deadline=None)
-@given(talk=talks(), times=st.sampled_from(["spoken", "said"]))
-def test_a_file_grows_behind_cues_that_are_final(tmp_path_factory, talk, times):
-    form, units = talk
-    path = tmp_path_factory.getbasetemp() / "talk.srt"
-    with mock.patch.multiple(outputs, OPEN=2, WRITE_S=-1.0):
-        out = outputs.Subtitles(path, language(form.code), times, True)
-        for unit in units:
-            kept = list(out._final)
-            out.say([unit])
-            assert out._final[: len(kept)] == kept
-            assert sum(len(one.text) for one in out._units) <= 2 * 2 * (form.columns + 2)
-        cues = out._update()
-    assert path.read_text() == subtitles.srt(cues)
-    check(cues, form, subtitles.GAP_S - MS if times == "spoken" else 0.0)
-    if times == "said":
-        assert cues == said_cues(units, form)
-    shown = "".join("".join(line.split()) for cue in cues for line in cue.lines)
-    assert times == "said" or shown == "".join(unit.text.strip() for unit in units)
 
 
 @pytest.mark.parametrize(

@@ -226,11 +226,11 @@ class RemoteSocket:
 
 
 class Viewer(threading.Thread):
-    """Reads server-sent events until the server ends them, or enough have come."""
+    """Reads server-sent events until the server ends them."""
 
-    def __init__(self, port, room="talk", enough=None, **headers):
+    def __init__(self, port, room="talk", **headers):
         super().__init__(daemon=True)
-        self.events, self.ids, self._enough = [], [], enough
+        self.events, self.ids = [], []
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
         self._connection.request("GET", f"/events?room={room}", headers=headers)
         self._socket = self._connection.sock
@@ -246,8 +246,6 @@ class Viewer(threading.Thread):
                     self.ids.append(value)
                 if name == "data":
                     self.events.append(json.loads(value))
-                if self._enough and len(self.events) >= self._enough:
-                    break
         self.leave()
 
     def leave(self):

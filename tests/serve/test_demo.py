@@ -1,12 +1,19 @@
 """`alignatt demo`: talks go into a room in turn, their captions open."""
 
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
 from alignatt_agent.serve import demo
 from tests.fakes import agent as fakes
 from tests.serve.live import Running, german, get, make_service
 
 
 def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.live.sources.paced", lambda chunks: chunks)
+    slept = []
+    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=slept.append)
+    monkeypatch.setattr(demo, "time", clock)
     monkeypatch.setattr(demo, "TARGETS", ("de",))
     talks = {12: tmp_path / "first.wav", 6: tmp_path / "second.wav"}
     for words, path in talks.items():
@@ -18,6 +25,7 @@ def test_talks_are_spoken_into_a_room(tmp_path, monkeypatch):
             shown.append(get(server.port, path)[2].rstrip())
         demo._play(server.address, [str(talks[6])])  # nobody listens any more
     assert shown == [german(12), german(6)]
+    assert slept[:60] == pytest.approx(np.arange(0.1, 6.05, 0.1))  # the first talk, in real time
 
 
 def test_the_address_of_the_page_is_printed(monkeypatch, capsys):

@@ -15,7 +15,7 @@ from alignatt_agent.live.outputs import build_output
 from alignatt_agent.live.subtitles import Said
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.messages import End, text_of
-from alignatt_agent.serve.publish import _captions
+from alignatt_agent.serve.publish import _read
 from alignatt_agent.serve.rooms import Room
 from alignatt_agent.serve.transcripts import transcript
 from alignatt_agent.speech.live_tail import LiveTail
@@ -51,21 +51,19 @@ def outputs(units, code, room, folder):
     *_, said = found = messages.of_step(StreamStep(99.0, heard, {code: step}, {}), 0.0, {})
 
     async def published():
-        captions = asyncio.ensure_future(collected(room, code))
+        captions = asyncio.Queue()
+        reading = asyncio.ensure_future(_read(room, code, captions))
         await asyncio.sleep(0)
         await room.publish(*found, End(audio_s=99.0))
         room.close()
-        return await captions
+        await reading
+        return [captions.get_nowait()[-1] for _ in range(captions.qsize() - 1)]
 
     yield "publish", asyncio.run(published())
     for kind in ("txt", "jsonl", "srt", "json"):
         yield f"transcript {kind}", transcript(room, code, kind).splitlines()
     yield "wires", [text_of(said.units)]
     yield "begins", [unit.text for unit in said.units if unit.begins]
-
-
-async def collected(room, code):
-    return [text async for *_, text in _captions(room, code)]
 
 
 @pytest.mark.parametrize(("code", "written"), SENTENCES)

@@ -53,7 +53,6 @@ def shared(tmp_path_factory):
         pytest.param("/ws", ["[" * 100_000], "json", id="deep JSON"),
         ("/ws", [ours(sampel_rate=1)], "start"),
         ("/ws", [ours(targets=[])], "language"),
-        ("/ws", [ours(targets=["klingon"])], "language"),
         pytest.param("/ws", [ours(targets=["it"])], "language", id="no head set"),
         ("/ws", [ours(source="zh")], "language"),
         ("/ws", [ours(sample_rate=7999)], "sample-rate"),
@@ -65,7 +64,6 @@ def shared(tmp_path_factory):
         pytest.param("/ws", [ours()] * 2, "message", id="start twice"),
         pytest.param("/ws", [json.dumps(ours(session="\ud800"))], "json", id="surrogate"),
         pytest.param("/ws", [ours(), bytes(MAX_MESSAGE + 2)], "message-size", id="long message"),
-        ("/", theirs(target_lang="klingon"), "language"),
         ("/", theirs(target_lang=None), "language"),
         ("/", theirs(target_lang={"a": 1}), "language"),
         ("/", theirs(source_lang="zh"), "language"),
@@ -74,7 +72,6 @@ def shared(tmp_path_factory):
         (OPENAI, [APPEND], "audio"),
         (OPENAI, [OPUS], "format"),
         (OPENAI, [{"type": "response.create"}], "event"),
-        (OPENAI, [{"nothing": 1}], "event"),
         ("/v1/realtime", [], "intent"),
         (OPENAI, [{"type": "session.update", "session": LONG}], "session"),
         pytest.param(OPENAI, ['{"a": [' + "0," * 10**6 + "0]}"], "message-size", id="long JSON"),
@@ -91,7 +88,6 @@ def shared(tmp_path_factory):
         ("/mt", init(accepted_target_prefix=COMMAND), "context"),
         pytest.param("/mt", init(accepted_target_prefix="x" * 20_001), "bad_protocol", id="prefix"),
         ("/mt", [{"type": "update", "seq": "x"}], "bad_protocol"),
-        ("/mt", [{"type": "other"}], "bad_protocol"),
         pytest.param("/mt", [live.INIT, json.dumps(UPDATE | HALF)], "json", id="half"),
     ],
 )
@@ -115,10 +111,7 @@ def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
 @pytest.mark.parametrize(
     ("path", "headers", "code"),
     [
-        ("/ws", {}, "token"),
-        ("/ws?token=wrong", {}, "token"),
         ("/ws?token=viewer", {}, "token"),
-        ("/ws?token=right", {"origin": "http://evil.example"}, "origin"),
         ("/ws?token=right", {"origin": "http://["}, "origin"),
         ("/mt", {}, "token"),
     ],
@@ -145,17 +138,11 @@ def test_transcripts_that_are_not_there(shared):
         assert (answer.status_code, answer.json()["error"]) == (status, code)
 
 
-def test_speakers_beyond_the_limit_are_told_at_once_and_idle_ones_go(tmp_path):
-    with live.client_of(tmp_path, max_speakers=2, idle_s=0.4) as client:
-        with client.websocket_connect("/ws") as one, client.websocket_connect("/ws") as two:
-            for socket in (one, two):
-                assert live.start(socket)["type"] == "ready"
-            error, closed, _ = live.refused(client, ours())
-            assert (error["code"], closed) == ("busy", 1013)
-            for socket in (one, two):
-                assert live.until(socket, "error")[-1]["code"] == "idle"
-        with client.websocket_connect("/ws") as silent:
-            assert live.until(silent, "error")[-1]["code"] == "idle"
+@pytest.mark.parametrize("messages", [[], [ours()]])
+def test_idle_clients_go(tmp_path, messages):
+    with live.client_of(tmp_path, max_speakers=1, idle_s=0.4) as client:
+        error, closed, _ = live.refused(client, *messages)
+        assert (error["code"], closed) == ("idle", 1008)
         assert live.text_of(live.speak(client)) == live.GERMAN
 
 

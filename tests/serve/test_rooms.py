@@ -20,14 +20,15 @@ def said(text):
 
 
 @pytest.fixture
-def clock():
-    return SimpleNamespace(now=0.0)
+def clock(monkeypatch):
+    found = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(rooms, "time", SimpleNamespace(monotonic=lambda: found.now))
+    return found
 
 
 @pytest.fixture
 def kept(clock):
-    """Rooms that are kept for 10 s."""
-    return Rooms(keep_s=10, clock=lambda: clock.now)
+    return Rooms(keep_s=10)
 
 
 async def collected(room, since=""):
@@ -140,7 +141,7 @@ async def test_a_slow_disk_does_not_stop_the_event_loop(tmp_path, monkeypatch):
     """Viewers see what the journal has, in its order, though the speaker is disconnected."""
     disk, write = threading.Event(), Journal._write
     monkeypatch.setattr(Journal, "_write", lambda *given: disk.wait(WAIT_S) and write(*given))
-    slow = Rooms(10, journal=Journal(tmp_path))
+    slow = Rooms(10, Journal(tmp_path))
     room = slow.take("talk", None)
     first, *others = [asyncio.create_task(room.publish(said(text))) for text in "abc"]
     await Rooms(10).take("other", None).publish(said("d"))
@@ -150,6 +151,6 @@ async def test_a_slow_disk_does_not_stop_the_event_loop(tmp_path, monkeypatch):
     for task in others:
         task.cancel()
     await slow.close()
-    for known in (slow, Rooms(10, journal=Journal(tmp_path))):
+    for known in (slow, Rooms(10, Journal(tmp_path))):
         texts = [message.units[0].text for message in known.find("talk").messages()]
         assert texts == ["a", "b", "c"]

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from tests.fakes.speech import QUIET, clock_audio, heard_span
 CHUNKS_MS = (100, 250, 500, 850, 1500)
 REST_S = 0.08
 """A shorter rest of a word at the beginning of the audio is not recognized."""
+APART_S = 0.13
+"""Largest distance of a committed word from its true times."""
 SURE_S = 0.12
 """This long after its end, a word is no longer guessed."""
 
@@ -107,27 +110,19 @@ class ErrorModel:
         return items
 
 
-@dataclass
-class Outcome:
-    """Result of a rule on a talk: counts of words and sentences, seconds of delay."""
+def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) -> SimpleNamespace:
+    """Feed a talk to a live tail in chunks.
 
-    words: int
-    sentences: int
-    lost: int = 0
-    doubled: int = 0
-    early: int = 0  # committed before they are over, or before they are accessible
-    relied: int = 0  # accessible before they are over
-    cuts: int = 0  # of the audio inside a word
-    false_ends: int = 0
-    delays: list[float] = field(default_factory=list)  # from true ends to commits
-
-
-def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) -> Outcome:
-    """Feed a talk to a live tail in chunks."""
+    Returns numbers of words (``early``: committed before they are over, or before they are
+    accessible; ``shifted``: far from their times; ``relied``: accessible before they are over), of
+    cuts inside a word, of false ends, the longest open utterance and tail in seconds, and the
+    seconds from true ends to commits.
+    """
     talk = errors.talk
     config = SpeechConfig(**settings)
     tail = LiveTail(errors, errors if aligned else None, "en", config)
-    found = Outcome(words=len(talk), sentences=sum(word.text.endswith(".") for word in talk))
+    found = SimpleNamespace(words=len(talk), early=0, shifted=0, cuts=0, false_ends=0, delays=[])
+    found.open_s = 0.0
     counts: Counter[int] = Counter()
     total, step = int((talk[-1].end + 2.5) * SAMPLE_RATE), chunk_ms * SAMPLE_RATE // 1000
     relied: set[int] = set()
@@ -137,6 +132,8 @@ def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) 
         update = tail.push(sound(talk, begin, min(begin + step, total)))
         seen = map(_number, update.live.words[: update.live.accessible])
         relied |= {number for number in seen if talk[number].end > tail.now}
+        if words := update.live.words:
+            found.open_s = max(found.open_s, words[-1].end - words[0].start)
         closed = [word for sentence in update.sentences for word in sentence]
         fresh = [*closed, *update.live.words[: update.settled]][open_before:]
         open_before = update.settled
@@ -145,6 +142,8 @@ def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) 
             counts[number] += 1
             late = aligned and word.end > tail.now - config.hold_back_ms / 1000 + 1e-5
             found.early += talk[number].end > tail.now or late
+            found.shifted += abs(word.start - talk[number].start) > APART_S
+            found.shifted += abs(word.end - talk[number].end) > APART_S
         head = tail.now - tail.tail_s
         if head > start + 1e-3:  # trimmed
             start = head
@@ -165,12 +164,10 @@ def stream(errors: ErrorModel, chunk_ms: int, aligned: bool = True, **settings) 
 
 
 def _number(word: Word) -> int:
-    match = re.search(r"\d+", word.text)
-    assert match
-    return int(match.group())
+    return int(re.search(r"\d+", word.text)[0])
 
 
-def simulate(seed: int, sentences: int, chunk_ms: int, rates=None, **settings) -> Outcome:
+def simulate(seed: int, sentences: int, chunk_ms: int, rates=None, **settings) -> SimpleNamespace:
     """Return the outcome of a talk; ``rates`` are error rates."""
     talk = make_talk(random.Random(seed), sentences)
     return stream(ErrorModel(talk, seed, **(rates or {})), chunk_ms, **settings)

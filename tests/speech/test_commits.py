@@ -97,7 +97,7 @@ def test_forced_commits_leave_the_word_that_may_go_on():
 def test_no_error_makes_ended_commits_wrong(seed, chunk_ms, hold_back_ms, stable_only, rates):
     waits = {"hold_back_ms": hold_back_ms, "stable_only": stable_only}
     found = simulate(seed, 4, chunk_ms, rates, **waits)
-    assert (found.lost, found.doubled, found.early, found.cuts) == (0, 0, 0, 0)
+    assert (found.lost, found.doubled, found.early, found.shifted, found.cuts) == (0, 0, 0, 0, 0)
 
 
 @settings(max_examples=15, deadline=None)
@@ -114,6 +114,7 @@ def test_forced_commits_never_double_a_word(seed, chunk_ms, rule, guess):
     errors = ErrorModel(talk, seed, period=0.0, guess=guess, capital=0.0)
     found = stream(errors, chunk_ms, commit=rule, max_tail_s=5.0)
     assert (found.lost, found.doubled, found.cuts) == (0, 0, 0)
+    assert found.open_s <= 2 * 5.0 + 3.0  # the open utterance, a pause, the tail
 
 
 @pytest.mark.parametrize("chunk_ms", CHUNKS_MS)

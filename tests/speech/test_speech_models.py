@@ -106,12 +106,8 @@ USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
 @pytest.mark.parametrize(
     ("system", "message"),
     [
-        (
-            "raise_exception('not supported')",
-            "refuses the turns system, user: not supported; leave",
-        ),
+        ("raise_exception('not supported')", "the turns system, user: not supported; leave"),
         ("''", "leaves out the system turn 'Align Att'; leave speech.context empty"),
-        ("messages[0]['content'] | replace(' ', '')", "changes or leaves out the system turn"),
     ],
 )
 def test_a_template_without_a_place_for_the_context(published, tmp_path, system, message):
@@ -177,17 +173,3 @@ def test_align_gives_times_in_order(processor, bins, times):
     assert (well.text, it.text) == ("Well", "it's")
     assert (well.start, well.end, it.start, it.end) == times
     assert model.asked[0][0] == (f"{AUDIO}Well<timestamp><timestamp>it's<timestamp><timestamp>")
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "words"),
-    [
-        ("The U.S. model, 3.5 (new) - it's!", "en", ["The", "US", "model", "35", "new", "it's"]),
-        ("我们用GPU训练", "zh", ["我", "们", "用", "GPU", "训", "练"]),
-        ("  ", "en", []),
-    ],
-)
-def test_words_for_alignment(processor, text, language, words):
-    model = SpeechModel(processor, list(range(2 * len(words))))
-    items = QwenAligner(model).align(SECOND, text, language)
-    assert [item.text for item in items] == words

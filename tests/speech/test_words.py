@@ -1,4 +1,4 @@
-"""Words, times and sentences of a transcript; damaged audio."""
+"""Words, times and sentences of a transcript."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alignatt_agent.config.languages import LANGUAGES
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.speech.sentences import ends_sentence, last_sentence_end, split_sentences
+from alignatt_agent.speech.sentences import ends_sentence, split_sentences
 from alignatt_agent.speech.word_times import time_words
 from alignatt_agent.types import Word
 from alignatt_agent.types.engines import AlignedItem
@@ -54,18 +54,6 @@ def test_a_pause_ends_numbers_and_what_may_abbreviate_in_every_spoken_language()
     assert all(ends_sentence(*case) for case in [("2019.", ""), ("art.", "", "fr")])
     goes_on = [("19.", "", "de"), ("Dr.", "", "fr"), ("Art.", None, "de"), ("is;", "Then")]
     assert not any(ends_sentence(*case) for case in goes_on)
-
-
-def test_splitting():
-    texts = "Hi. It is Dr. No in 1962.".split()  # noqa: SIM905
-    words = [Word(text, i, i + 1) for i, text in enumerate(texts)]
-    sentences, rest = split_sentences(words, None)
-    assert [[w.text for w in s] for s in sentences] == [["Hi."]]
-    assert [w.text for w in rest] == ["It", "is", "Dr.", "No", "in", "1962."]
-    assert split_sentences(words, "Then")[1] == []
-    assert last_sentence_end(texts, 7) == 1
-    assert last_sentence_end([*texts, "Then"], 7) == 7
-    assert last_sentence_end(texts, 0) == 0
 
 
 def timed(text):

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from alignatt_agent.cascade.target_stream import TargetStream
+from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.serve.access import RefusedError, public
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Maybe, Message
-from alignatt_agent.serve.remote import RemoteTarget
+from alignatt_agent.serve.remote import RemoteStream, run
 from alignatt_agent.serve.service import Service
 from alignatt_agent.types import EngineError, Word
 
@@ -125,9 +125,11 @@ async def serve(connection: Connection, service: Service) -> None:
         preset = init.preset or service.engines.resolved.config.policy_for(target.code).name
         direction = f"{source.code}-{target.code}"
         await connection.send(InitOk(direction=direction, preset=preset, model=service.model))
-        side = stream.targets[target.code]
-        utterance = _Utterance(side, accepted)
-        await asyncio.to_thread(side.remember, init.history, accepted)
+        code, history = target.code, init.history
+        await asyncio.to_thread(
+            run, stream, lambda one: one.targets[code].remember(history, accepted)
+        )
+        utterance = _Utterance(stream, code, accepted)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
@@ -135,7 +137,6 @@ async def serve(connection: Connection, service: Service) -> None:
             try:
                 answer: Message = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
-                service.engines.restart_dead()
                 text = public(str(error))
                 answer = Failure(code="processing_failed", message=text, seq=update.seq)
             await connection.send(answer)
@@ -155,17 +156,19 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 class _Utterance:
     """The open utterance, and its translation so far."""
 
-    target: TargetStream | RemoteTarget
+    stream: Stream | RemoteStream
+    code: str
     text: str
 
     def update(self, update: Update) -> Translation:
         """Translate the words of a message and return the answer to it."""
-        words = _words(update.words, update.clock_ms)
-        if update.is_final:
-            emission, gated = self.target.translate(words, None)
-        else:
-            tail = _words(update.tail.words if update.tail else (), update.clock_ms)
-            emission, gated = self.target.translate(words + tail, len(words))
+        code, words = self.code, _words(update.words, update.clock_ms)
+        accessible = None if update.is_final else len(words)
+        if update.tail and not update.is_final:
+            words += _words(update.tail.words, update.clock_ms)
+        emission, gated = run(
+            self.stream, lambda one: one.targets[code].translate(words, accessible)
+        )
         delta = "".join(emission.units)
         self.text += delta
         covered = gated.words[: gated.emitted] if gated else ()
