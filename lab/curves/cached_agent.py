@@ -1,4 +1,4 @@
-"""The agent on cached engines; its logs hold the seconds of the first computation."""
+"""The agent with cached engines. Its logs contain the times of the first computation."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""From two configurations and a dev set to curves, dominance and ablations."""
+"""Compute curves, dominance and ablations from two configurations and a dev set."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-r"""Draft once and show which source words each word attends to and what the gate accepts.
+r"""Draft one sentence, show the source words that each word attends to, and the gate's decision.
 
 Example:
   python -m lab.explain "We have trained the large model that our students should" \

@@ -1,4 +1,4 @@
-"""The measurements, the most valuable ones first, and their options."""
+"""The measurements in order of importance, and their options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

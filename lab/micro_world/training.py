@@ -1,4 +1,4 @@
-"""Shared parts of the three micro trainings: seeding, schedule, progress, resuming."""
+"""Shared parts of the training of the three micro models: seeds, schedule, progress, resuming."""
 
 import math
 import os

@@ -1,8 +1,8 @@
 """Sentence pairs of the Debian Administrator's Handbook, and their division into sets.
 
-Paragraph i of a page translates paragraph i of the English page where both have as many, and so do
-sentences. A sentence ends at a mark that no lower-case letter follows. Sets share no page and no
-sentence.
+If a page and its English page have equally many paragraphs, paragraphs are paired in order, and so
+are sentences. A sentence ends at a mark that no lower-case letter follows. The sets share no page
+and no sentence.
 """
 
 import html

