@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     ]
     for path in files:
         if _lines(path) > LONGEST:
-            print(f"{path}: more than {LONGEST} lines; consider splitting the file", file=sys.stderr)
+            print(f"{path}: more than {LONGEST} lines; consider splitting it", file=sys.stderr)
     return 1 if over else 0
 
 

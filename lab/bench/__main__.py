@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.disable_progress_bar()
     report = engine_report(arguments.output / "models", arguments.quick)
     commands.write_json(arguments.output / "engine.json", report)
-    print(f"{report['device']}, {report['threads']} threads for every contender")
+    print(f"{report['device']}, {report['threads']} threads for every engine")
     for table in PAGES["pages"]["engine"]["tables"]:
         print(f"\n{table['title']}\n{markdown(table, report)}")
     return 0

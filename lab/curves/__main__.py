@@ -111,11 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = options_of(arguments)
     study = study_from(arguments)
     if cluster is not None and study.streams > 1:
-        raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
+        raise ConfigError("--streams cannot be used with --ray: each worker streams one talk")
     try:
         content = conduct(study, cluster)
     except AlignAttError as error:
-        raise CurvesError(f"{error}; the same command resumes from here") from error
+        raise CurvesError(f"{error}; the same command resumes the runs") from error
     print("\n".join(tables(content)))
     print(f"files: {arguments.output}/")
     return 0

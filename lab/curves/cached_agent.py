@@ -106,7 +106,7 @@ class CachedDrafts:
     ) -> Draft:
         """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
         if gate is not None or resumed is not None:
-            raise ValueError("only whole drafts are cached: run with early_stop: false")
+            raise ValueError("only whole drafts are cached: set debug.early_stop: false")
         key = key_of(
             "draft",
             _DRAFT_FORM,

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     context.output.mkdir(parents=True, exist_ok=True)
     differences = _differences()
     if differences:  # every file records them
-        print("\n  ".join(["other versions than the pinned ones", *differences]), file=sys.stderr)
+        print("\n  ".join(["different from the pinned versions:", *differences]), file=sys.stderr)
     usual = [part.name for part in PARTS if part.tested or not context.self_test]
     status, begin = 0, time.monotonic()
     for part in PARTS:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         left = 60 * arguments.minutes - (time.monotonic() - begin)
         if left < min(part.seconds * 1.2, LIMIT_S):
-            print(f"{part.name}: not started, {left:.0f} s are left", flush=True)
+            print(f"{part.name}: not started, {left:.0f} s remain", flush=True)
             status = max(status, 3)
             continue
         # Two cores of a CPU are slow.

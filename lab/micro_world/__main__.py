@@ -38,7 +38,7 @@ def main() -> None:
     if unknown := sorted(set(options.parts) - set(PARTS)):
         parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
     if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
-        parser.error("--further continues translation or recognizer: name no other part")
+        parser.error("--further is only for the parts translation and recognizer")
     torch.set_num_threads(options.threads)
     for part in PARTS:
         if part not in (options.parts or PARTS):

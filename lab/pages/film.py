@@ -44,7 +44,7 @@ def film(address: str, recording: Path) -> list[Image.Image]:
             frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
             page.wait_for_timeout(max(0.0, 1000 * (len(frames) / FRAMES_PER_S - now)))
     if tabs.complaints:
-        sys.exit(f"the page complained: {tabs.complaints}")
+        sys.exit(f"the page reported errors: {tabs.complaints}")
     return frames
 
 

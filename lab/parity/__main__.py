@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(markdown(PAGES["pages"]["parity"]["tables"][0], document))
     missed = sum(len(cell.problems) for cell in cells)
     if missed:
-        print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)
+        print(f"\n{missed} bounds are exceeded, see above; results are in {path}", file=sys.stderr)
         return 1
     print(f"\nall {len(document['cells'])} cells pass; written to {path}")
     return 0

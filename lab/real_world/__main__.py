@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name, files in make(step, arguments.output.expanduser(), arguments.seed):
                 print(f"{step}: {name}: {described(files)}", flush=True)
     except subprocess.CalledProcessError as error:
-        raise FetchError(f"{error} Its own message is above; the same command resumes") from None
+        raise FetchError(f"{error} See its message above. The same command resumes.") from None
     return 0
 
 

@@ -83,7 +83,7 @@ def divide(seed: int, root: Path = HTML) -> tuple[Sets, Sets]:
     for name, spoken in sets.items():
         while len(spoken) < SIZES[name]:
             if not dealt:
-                raise AlignAttError(f"{name}: {len(spoken)} of {SIZES[name]} sentences are there")
+                raise AlignAttError(f"{name}: {len(spoken)} of {SIZES[name]} sentences found")
             taken.add(page := dealt.pop())
             new = [said for said in pages[page] if not known & {*said.keys()}]
             spoken += new[: SIZES[name] - len(spoken)]

@@ -120,7 +120,7 @@ def add_devset(outputs: Path) -> None:
     """Collect the scores of the embedded dev set from the folders of its runs."""
     streamed = _scores(outputs, RUNS, "scores.json", (*_KEPT, "transcript"))
     if not streamed:
-        raise SystemExit(f"{outputs} holds no scores of {', '.join(RUNS)}: run make dev-low first")
+        raise SystemExit(f"{outputs} has no scores of {', '.join(RUNS)}: run make dev-low first")
     offline = _scores(outputs, OFFLINE, "offline.json", ("bleu", "chrf", "wer", "wer_interval"))
     signature = streamed[-1][0]
     content = {

@@ -101,7 +101,7 @@ def _teach(
     norm.weight.mul_(_SURE / sure)
     answer = logits().argmax(-1).tolist()
     if answer != list(said):
-        raise ValueError(f"a stand-in did not learn what to say: {answer} instead of {said}")
+        raise ValueError(f"a stand-in did not learn its transcript: {answer} instead of {said}")
     path = folder / "model.safetensors"
     weights, taught = load_file(path), model.state_dict()
     weights |= {name: taught[name].contiguous() for name in weights.keys() & taught.keys()}
