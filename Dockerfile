@@ -1,10 +1,10 @@
-# One file for the live server and for submissions, with CUDA or without. In a checkout:
-#   docker build -t alignatt .                        the live server; weights are a volume at /weights
-#   docker build -t alignatt --build-arg EXTRA=cpu .  without a GPU, for the embedded micro models
-# `alignatt submission build` copies it with KIND=submission, the agent behind Simulstream's HTTP server:
-#   docker build -t NAME .                            weights mounted at /weights when it runs
-#   docker build -t NAME --build-arg WEIGHTS=baked .  weights copied from weights/ into the image
-# Needs BuildKit (the default since Docker 23): only the stages of the chosen KIND are built.
+# This file builds the images of the live server and of submissions, with or without CUDA. In a checkout:
+#   docker build -t alignatt .                        the live server, with a volume for weights at /weights
+#   docker build -t alignatt --build-arg EXTRA=cpu .  without a GPU, for the embedded models
+# `alignatt submission build` copies this file with KIND=submission: the agent behind Simulstream's HTTP server.
+#   docker build -t NAME .                            weights are mounted at /weights at run time
+#   docker build -t NAME --build-arg WEIGHTS=baked .  weights are copied from weights/ into the image
+# BuildKit (the default since Docker 23) is required, so that only the stages of the chosen KIND are built.
 ARG PYTHON_IMAGE=python:3.11.13-slim-bookworm
 ARG KIND=server
 ARG SOURCE=.
@@ -12,8 +12,8 @@ ARG WEIGHTS=mounted
 
 FROM ${PYTHON_IMAGE} AS base
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-# g++: Triton and torch compile at start-up. libnuma1: vLLM. tini: reaps engine processes, passes
-# signals on. Versions are those of the Debian release that PYTHON_IMAGE pins; mirrors drop others.
+# Triton and torch compile with g++ at start-up, and vLLM needs libnuma1. tini reaps engine processes and
+# forwards signals. The versions are those of the Debian release of PYTHON_IMAGE; mirrors delete others.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ libc6-dev libnuma1 tini \
@@ -22,14 +22,14 @@ ARG EXTRA=cuda
 ARG SOURCE
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /opt/alignatt
-# The locked environment changes rarely, so it is a layer of its own below the source.
+# The locked environment changes rarely, so it is a separate layer below the source.
 COPY ${SOURCE}/pyproject.toml ${SOURCE}/LICENSE ${SOURCE}/README.md ./
 COPY ${SOURCE}/requirements/ requirements/
 COPY ${SOURCE}/alignatt_agent/__init__.py alignatt_agent/__init__.py
 RUN sh requirements/install.sh "${EXTRA}"
 COPY ${SOURCE}/ ./
 RUN useradd --create-home --uid 1000 agent && mkdir -p /weights && chown agent /weights
-# FlashInfer's sampler would compile CUDA code at start-up; decoding is greedy and needs none of it.
+# FlashInfer's sampler would compile CUDA code at start-up. Greedy decoding does not need it.
 ENV PATH=/opt/alignatt/.venv/bin:${PATH} \
     HOME=/home/agent \
     HF_HOME=/weights/huggingface \
@@ -43,15 +43,15 @@ ENV PATH=/opt/alignatt/.venv/bin:${PATH} \
 # Relative checkpoint paths of the configurations are looked up in the working directory.
 WORKDIR /weights
 EXPOSE 8080
-# Python turns SIGINT, not SIGTERM, into an orderly end: `docker stop` then stops the engines, too.
+# Python exits cleanly after SIGINT, but not after SIGTERM. With SIGINT, `docker stop` also stops the engines.
 STOPSIGNAL SIGINT
 
 FROM base AS server
 VOLUME /weights
-# 200 while streams can be served; until the engines are warm the container is "starting".
+# The status is 200 while streams can be served. Until the engines are warm, the container is "starting".
 HEALTHCHECK --interval=15s --timeout=10s --start-period=900s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/health')"]
-# Any command of alignatt may follow the name of the image: fetch default-low, doctor, demo --once.
+# Any command of alignatt can follow the name of the image, e.g. fetch default-low, doctor, demo --once.
 ENTRYPOINT ["tini", "--", "alignatt"]
 CMD ["serve", "--config", "default-low", "--host", "0.0.0.0"]
 
@@ -65,10 +65,10 @@ FROM weights-${WEIGHTS} AS submission
 COPY server.yaml /opt/alignatt/
 COPY systems/ /opt/alignatt/systems/
 ENV HF_HUB_OFFLINE=1
-# The port opens once the engines are loaded and warm; until then the container is "starting".
+# The port opens as soon as the engines are loaded and warm. Until then, the container is "starting".
 HEALTHCHECK --interval=15s --timeout=10s --start-period=900s --retries=3 \
     CMD ["alignatt", "submission", "health"]
-# The name of a system follows, e.g. low/en-de; without one the known names are printed.
+# Pass the name of a system, e.g. low/en-de. Without a name, the known names are printed.
 ENTRYPOINT ["tini", "--", "alignatt", "submission", "serve", "--root", "/opt/alignatt"]
 
 # hadolint ignore=DL3006

@@ -1,1 +1,1 @@
-"""Evidence for the product: embedded models, stand-ins, parity, benchmarks, curves, results."""
+"""Experiments and checks: embedded models, stand-ins, parity, benchmarks, curves, results."""

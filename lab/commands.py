@@ -1,4 +1,4 @@
-"""Shared by the commands of lab: parsers, JSON files that name the machine, tables."""
+"""Helpers of the lab commands: parsers, JSON files that name the machine, tables."""
 
 import argparse
 import json

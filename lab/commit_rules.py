@@ -1,10 +1,10 @@
-"""The table of commit rules in docs/evidence.md, from constructed talks or recorded words.
+"""Print the table of commit rules of docs/evidence.md, from constructed talks or recorded words.
 
 Examples:
   python -m lab.commit_rules
   python -m lab.commit_rules --recorded PIECES.json
 
-PIECES.json holds ``{"pieces": [[[start, end, ends sentence], ...], ...]}``.
+PIECES.json contains ``{"pieces": [[[start, end, ends sentence], ...], ...]}``.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Lines of Python by package, compared with the limits in ``pyproject.toml``.
 
-A package may only grow in a change that raises its limit, so that reviewers see it. Files of more
-than 350 lines are only reported: no file is split just for the limit.
+A package can grow only if the same change raises its limit, so reviewers see the growth. Files with
+more than 350 lines are only reported, because no file should be split just for the limit.
   python -m lab.lines
   python -m lab.lines --write     (lower limits to today's lines; raise a limit by hand)
 """
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     ]
     for path in files:
         if _lines(path) > LONGEST:
-            print(f"{path}: more than {LONGEST} lines; does it hold two ideas?", file=sys.stderr)
+            print(f"{path}: more than {LONGEST} lines; consider splitting it", file=sys.stderr)
     return 1 if over else 0
 
 

@@ -13,4 +13,4 @@ echo "setup-comet: $(grep -c == requirements/comet.txt) locked packages"
 .venv-comet/bin/python -m pip --disable-pip-version-check -qq install \
     --no-deps --no-compile -r requirements/comet.txt
 .venv-comet/bin/python -W ignore -c 'import comet'
-echo "setup-comet: done, .venv-comet ($extra); models are fetched with: hf download Unbabel/XCOMET-XL"
+echo "setup-comet: done, .venv-comet ($extra); to fetch a model, run: hf download Unbabel/XCOMET-XL"

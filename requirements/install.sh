@@ -16,7 +16,7 @@ if [ "$extra" = cpu ]; then
     echo "setup: $(grep -c == requirements/cpu.txt) locked packages"
     $pip install --no-deps --no-compile -r requirements/cpu.txt
 else
-    echo "setup: vLLM with CUDA and what it needs, about 5 GB to fetch and 10 GB on disk"
+    echo "setup: vLLM with CUDA and its dependencies, about 5 GB to download and 10 GB on disk"
     $pip install -r requirements/cuda.txt
 fi
 echo "setup: alignatt_agent"

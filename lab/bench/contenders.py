@@ -1,4 +1,4 @@
-"""The contenders of the bench: vLLM with and without capture, and Transformers."""
+"""The engines that the benchmark compares: vLLM with and without capture, and Transformers."""
 
 import os
 import time

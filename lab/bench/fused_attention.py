@@ -1,7 +1,7 @@
-"""Rows from Transformers' fused attention (*qk-fast*), for the bench and the parity matrix.
+"""Rows from Transformers' fused attention (*qk-fast*), for the benchmark and the parity check.
 
-The fused function returns no weights, so the wanted rows are computed again from its queries and
-keys.
+The fused function returns no weights, so the required rows are computed again from its queries
+and keys.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Rounds of the bench: all contenders on the same prompts, one at a time, paired."""
+"""Rounds of the benchmark: all engines process the same prompts, one at a time, paired."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Curves: quality against latency for every policy, on the same transcripts and drafts."""
+"""Quality-latency curves of every policy, on the same transcripts and drafts."""

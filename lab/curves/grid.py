@@ -1,4 +1,4 @@
-"""The runs of a sweep: policies over parameters, and ablations, as ``grid.yaml`` lists them."""
+"""The runs of a sweep, as listed in ``grid.yaml``: policies with parameters, and ablations."""
 
 import itertools
 import json

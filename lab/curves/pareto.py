@@ -1,4 +1,4 @@
-"""Pareto fronts of quality against latency, resampled, and comparisons at equal latency."""
+"""Pareto fronts of quality and latency with bootstrap bands, and comparisons at equal latency."""
 
 from __future__ import annotations
 

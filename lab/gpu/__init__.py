@@ -1,1 +1,1 @@
-"""The measurements that need a GPU, in parts of nine minutes."""
+"""Measurements that need a GPU, in parts of less than nine minutes."""

@@ -1,4 +1,4 @@
-"""Parallel sentences with gold word alignments, split into training and held-out ones."""
+"""Parallel sentences with gold word alignments, split into training and held-out sentences."""
 
 import random
 import zlib

@@ -1,4 +1,4 @@
-"""Dev sets of the micro world: unsegmented talks of held-out sentences in MCIF's layout."""
+"""Dev sets of the micro world: unsegmented talks of held-out sentences in the MCIF layout."""
 
 import json
 import random

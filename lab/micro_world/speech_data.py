@@ -1,4 +1,4 @@
-"""Training audio of the two speech models: sentences joined and cut as live tails are."""
+"""Training audio of the two speech models: sentences are joined and cut like live tails."""
 
 from __future__ import annotations
 

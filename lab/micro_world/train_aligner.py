@@ -1,4 +1,4 @@
-"""Micro Qwen3 forced aligner: it starts from the recognizer, and its decoder learns time bins."""
+"""Micro Qwen3 forced aligner, initialized from the recognizer; its decoder learns time bins."""
 
 import math
 import re

@@ -1,1 +1,1 @@
-"""Pictures of the live page for the documents: a film, and screenshots of every size."""
+"""Pictures of the live page for the documentation: a film, and screenshots of all sizes."""

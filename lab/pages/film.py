@@ -1,4 +1,4 @@
-"""Film the live page while an embedded talk plays: ``python -m lab.pages.film OUT.gif``."""
+"""Record the live page as a GIF while a talk plays: ``python -m lab.pages.film OUT.gif``."""
 
 import io
 import sys
@@ -44,7 +44,7 @@ def film(address: str, recording: Path) -> list[Image.Image]:
             frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
             page.wait_for_timeout(max(0.0, 1000 * (len(frames) / FRAMES_PER_S - now)))
     if tabs.complaints:
-        sys.exit(f"the page complained: {tabs.complaints}")
+        sys.exit(f"the page reported errors: {tabs.complaints}")
     return frames
 
 

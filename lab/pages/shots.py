@@ -1,7 +1,7 @@
-"""Photograph the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
+"""Save screenshots of the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
 
-Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. It prints how long
-reasons stayed on the screen, and the violations that axe-core finds.
+The screenshots show desktop, phone, dark mode, zoom of 200 and 400 %, viewers, OBS and projector.
+The script prints how long reasons were displayed, and the violations that axe-core finds.
 """
 
 import itertools

@@ -1,1 +1,1 @@
-"""Attention rows of the engine against Transformers, in every mode that vLLM runs in."""
+"""Comparison of the engine's attention rows with those of Transformers, in every mode of vLLM."""

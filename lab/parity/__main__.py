@@ -1,34 +1,34 @@
 """Compare the attention rows captured inside vLLM with those of Transformers.
 
-Every model is served by vLLM in every mode and type, once with the worker that captures rows and
-once without, and gets the same requests in the same order:
-  alone      one prompt at a time, nothing cached
+vLLM serves every model in every mode and data type, once with the worker that captures rows and
+once without it. Each engine receives the same requests in the same order:
+  alone      one prompt at a time, without caching
   batched    all prompts in one batch, some of them without rows
   prefix     prompts whose beginning is in the prefix cache
-  chunked    prompts longer than a step may take
+  chunked    prompts longer than the token budget of a step
 
-Rows of the ids that vLLM drafted are then computed with Transformers (eager attention,
-teacher-forced), in the same type and in float32. Bounds:
-  float32    max |dA| <= 1e-4 and every argmax the same
-             Log-probabilities are compared first: if those of the same tokens differ by more
-             than 0.01, vLLM and Transformers compute different functions (in vLLM the window of
-             cohere2 is one position wider, olmoe is not clipped), and the rows are not at fault.
-             apertus exceeds the bound (6e-4): vLLM keeps constants of its activation in bfloat16
-  bfloat16   on the trained model: the same gate decisions unless rounding decides, that is, if
-             Transformers agrees with itself (eager, fused, float32); and
-             mean |dA| <= 4e-4, or at most the noise floor: the difference between Transformers in
-             bfloat16 and in float32
-  always     the same token ids and bit-identical log-probabilities without capture
+Transformers then computes the rows of the ids that vLLM drafted (eager attention, teacher forcing),
+in the same data type and in float32. Bounds:
+  float32    max |dA| <= 1e-4, and every argmax is the same.
+             Log-probabilities are compared first. If those of the same tokens differ by more than
+             0.01, vLLM and Transformers compute different functions (in vLLM, the window of
+             cohere2 is one position wider, and olmoe is not clipped). Rows are then not compared.
+             apertus exceeds the bound (6e-4): vLLM keeps constants of its activation in bfloat16.
+  bfloat16   The trained model makes the same gate decisions, except where rounding decides
+             (Transformers in eager mode, fused mode and float32 disagree), and
+             mean |dA| is at most 4e-4 or the noise floor: the difference between Transformers in
+             bfloat16 and in float32.
+  always     Token ids and log-probabilities are bit-identical with and without capture.
 
-Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one.
+Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with eager attention.
 
 Examples:
-  the whole matrix:
+  run all comparisons:
     python -m lab.parity --output outputs/parity
-  one model, eager float32 only:
+  run one model in eager float32 only:
     python -m lab.parity --output outputs/parity --only qwen3 --quick
 
-writes OUT/parity.json and, under OUT/models, the random models
+output: OUT/parity.json, and the random models under OUT/models
 
 exit status: 0 within all bounds; 1 a bound is exceeded or an engine failed; 2 nothing was started
 """
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
     names, common = SUBJECTS + OTHERS, list(SUBJECTS)
     add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
-    add("--quick", action="store_true", help="eager mode in float32 only")
+    add("--quick", action="store_true", help="run only eager mode in float32")
     return parser
 
 
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(markdown(PAGES["pages"]["parity"]["tables"][0], document))
     missed = sum(len(cell.problems) for cell in cells)
     if missed:
-        print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)
+        print(f"\n{missed} bounds are exceeded, see above; results are in {path}", file=sys.stderr)
         return 1
     print(f"\nall {len(document['cells'])} cells pass; written to {path}")
     return 0

@@ -1,1 +1,1 @@
-"""Real models, real text and speech of it: dev sets, calibration pairs, heads and curves."""
+"""Real models on real text and its speech: dev sets, calibration pairs, heads and curves."""

@@ -1,4 +1,4 @@
-"""Translation Score of a shipped head set, read by Transformers on the same held-out pairs.
+"""Compute Translation Scores of shipped head sets with Transformers, on the same held-out pairs.
 
 python -m lab.real_world.reference --config laptop-low --target de it --output FILE
 """

@@ -1,1 +1,1 @@
-"""Pages of docs/results, written from the JSON in lab/results."""
+"""Pages of docs/results, generated from the JSON files in lab/results."""

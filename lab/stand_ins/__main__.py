@@ -1,24 +1,24 @@
 """Smoke-test the configurations of real models with random models of the same architecture.
 
-For every configuration a random translation model is written in the class, the files, the layers
-and the heads of the published one, with as many ids that end a turn. Recognizer and aligner are the
-embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that makes them
-always transcribe one sentence: they test that a front end is served, prompted and read correctly,
-but not recognition. The same YAML, with paths, types and shares of a GPU's memory replaced, then
-translates a piece of the embedded talk to the end of the stream:
+For every configuration, a random translation model is created with the class, files, layers and
+heads of the published model, and with as many end-of-turn ids. Recognizer and aligner are the
+embedded models. Whisper and Gemma-4's audio tower are random, except for a last layer that makes
+them always transcribe one sentence. They test how a front end is served, prompted and read, but not
+recognition. The same YAML file, with other paths, data types and shares of GPU memory, then
+translates a part of the embedded talk to the end of the stream. The checks are:
   as written   the configuration is refused, and every missing checkpoint is named with its command
-  stream       nothing fails, the closing pass ends, the emitted units rebuild the text, and no
+  stream       nothing fails, the closing pass ends, the emitted units give the text, and no
                sentence is lost
   rows         with head sets: the gate reads rows, and they are within 1e-4 of Transformers' eager
                attention in float32
 
 Examples:
-  every configuration that asks for real models:
+  test every configuration with real models:
     python -m lab.stand_ins
-  one of them, on a longer piece:
+  test one configuration on a longer part of the talk:
     python -m lab.stand_ins --config iwslt26-low --seconds 30
 
-exit status: 0 all passed; 1 a check failed, with its name; 2 nothing was started
+exit status: 0 all checks passed; 1 a check failed and is named; 2 nothing was started
 """
 
 import argparse
@@ -48,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.stand_ins", __doc__)
     add = parser.add_argument
     add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
-    add("--seconds", type=float, default=8.0, help="of the talk; default %(default)s")
+    add("--seconds", type=float, default=8.0, help="length of the talk; default %(default)s")
     return parser
 
 

@@ -92,13 +92,13 @@ def shell(line, **environment):
         (
             {"python3.11": "3.11.9", "old": "3.10.4"},
             *(13, "{}/old", ""),
-            "x: needs Python 3.11 to 3.13; PYTHON={}/old is none: Python 3.10.4;",
+            "x: expected Python 3.11 to 3.13; PYTHON={}/old does not fit: Python 3.10.4;",
         ),
         ({}, 13, "nothing", "", "not found"),
-        ({"python3": "3.14.0"}, 13, "", "", "get it with `uv python install 3.11`"),
+        ({"python3": "3.14.0"}, 13, "", "", "install it with `uv python install 3.11`"),
         (
             {"python3": "3.14.0", "python3.12": "3.12.1!"},
-            *(13, "", "", "get it with `apt-get install python3.12-venv`"),
+            *(13, "", "", "install it with `apt-get install python3.12-venv`"),
         ),
     ],
 )
@@ -134,9 +134,9 @@ exit 1"""
     result = shell(f"install_torch setup {tmp_path} cpu", PATH=os.environ["PATH"])
     assert (tmp_path / "asked").read_text().split() == places[: failing + 1]
     for place in places[:failing]:
-        assert f"setup: no: ERROR: nothing at {place}\n" in result.stdout
+        assert f"setup: failed: ERROR: nothing at {place}\n" in result.stdout
     assert result.returncode == (failing == 3)
     if failing == 3:
         assert result.stderr.count("(from versions: 1, 2)") == 3  # all that pip said
     elif failing == 2:
-        assert "its CUDA libraries take 4 GB more on disk" in result.stdout
+        assert "its CUDA libraries need 4 GB more on disk" in result.stdout
