@@ -17,9 +17,9 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S = 10.0
-"""Interval at which subtitles are written; a killed process loses no more than that."""
+"""Seconds between two writes of subtitles; a killed process loses at most this much."""
 OPEN = 64
-"""Number of the last cues, which later units may still change."""
+"""Number of cues at the end that later units may still change."""
 APPROXIMATE = "times are approximate: words were timed by when they were first heard"
 
 
@@ -60,7 +60,7 @@ class _Written:
 
 
 class Text(_Written):
-    """Running text, one sentence per line; a line with a label is written when it is complete."""
+    """Running text, one sentence per line; a labelled line is written when it is complete."""
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)

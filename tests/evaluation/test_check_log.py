@@ -61,20 +61,20 @@ def talk_again(number):
 
 
 RERUN, FORMAT = "rerun-appended", "log-format"
-SPACE = "contains white space that scorers count differently"
+SPACE = "contains white space, which the scorers count differently"
 NAN = json.loads("NaN")
 
 # mutation -> rules of a submission, rules of scoring, part of the first message
 RULES = [
     (lambda lines: lines, "", "", ""),
     (lambda lines: lines * 2, f"{RERUN} duplicate-talk", f"{RERUN} duplicate-talk",
-     "has 2 runs, which start at lines 1, 10"),
-    (lambda lines: lines + lines[2:5], f"{RERUN}", f"{RERUN}", "goes back from 2.00 s to 0.85 s"),
+     "the log has 2 runs, starting at lines 1, 10"),
+    (lambda lines: lines + lines[2:5], f"{RERUN}", f"{RERUN}", "jumps back from 2.00 s to 0.85 s"),
     (drop(0), FORMAT, "", "has no line with model_loading_time"),
     (talk_again(2), "duplicate-talk", "duplicate-talk", "talk1 was streamed 2 times (lines 6, 10)"),
-    (drop(5, 6, 7, 8), "missing-talk", "missing-talk", "log: talk1 (1 of 2 are there)"),
+    (drop(5, 6, 7, 8), "missing-talk", "missing-talk", "log: talk1 (it has 1 of 2)"),
     (edit(5, metadata={"wav_name": "other.wav"}), "missing-talk unknown-talk",
-     "missing-talk unknown-talk", "talks missing from the log: talk1"),
+     "missing-talk unknown-talk", "are missing from the log: talk1"),
     (append({"id": 2, "metadata": {"wav_name": "b.wav"}}, chunk(2, 0.85, ["x"])), "unknown-talk",
      "unknown-talk", "talks that are not in the segmentation: b"),
     (drop(4), "cut-talk", "cut-talk", "talk0: processed up to 1.700 s, but"),
@@ -152,8 +152,8 @@ CUT = [line for line in WHOLE if line.get("total_audio_processed", 0) < 3][:-3]
             [*CUT, {"id": 5}],
             [
                 ":5: lacks total_audio_processed, computation_time, generated_tokens",
-                "talks missing from the log: talk1",
-                "talk0: processed up to 2.000 s, but its last segment starts at 6.0 s",
+                "talks that are missing from the log: talk1",
+                "talk0: processed up to 2.000 s, but the last segment starts at 6.0 s",
             ],
         ),
     ],
