@@ -1,6 +1,6 @@
-"""Latency of segments and units, also in real time, and the regimes of the shared task.
+"""Measure the latency of segments and units, also in real time, and find the latency regime.
 
-Latency by the clock includes the backlog that a viewer experiences: audio arrives in real time; a
+Latency in real time includes the backlog that a viewer experiences: audio arrives in real time; a
 chunk is processed when it has arrived and all earlier chunks are done. Simulstream's
 computation-aware delay is the audio so far plus the computation of the same chunk, so it does not
 show that a system is slower than real time.
@@ -23,7 +23,7 @@ from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.log import LoggedChunk, TalkLog
 
 _SAME_S = 1e-6
-"""Scorers compute in milliseconds from the start of a segment, which rounds."""
+"""Tolerance for rounding: scorers compute in milliseconds from the start of a segment."""
 
 
 def read_instances(path: Path, unit: str) -> list[Instance]:
@@ -43,9 +43,9 @@ def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
 class EmittedUnit:
     """One emitted unit (a word, or a character of Chinese) of a talk and its reference segment.
 
-    An ideal system emits it at ``ideal_s``, the start of the segment plus LongYAAL's i/gamma.
-    ``cu_s`` is the audio processed when it was emitted, ``ca_s`` adds the computation of its chunk.
-    LongYAAL CU does not count units after the end of the recording (``counted``).
+    An ideal system emits the unit at ``ideal_s``, the segment's start plus LongYAAL's i/gamma.
+    ``cu_s`` is the audio processed at its emission; ``ca_s`` adds the computation of its chunk.
+    LongYAAL CU ignores units after the end of the recording (``counted`` is false).
     """
 
     talk: str
@@ -95,12 +95,12 @@ def paced_latency(
     units: Sequence[EmittedUnit],
     times: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, float]:
-    """Measure the lag of every emitted unit by the clock.
+    """Measure the lag of every emitted unit in real time.
 
-    The lag of a unit is the time from its ideal time to its emission. ``times`` gives the
-    times when the chunks of each talk were done; by default they are simulated. ``longyaal_ms``
-    averages as LongYAAL CU does, over the units that it counts; ``backlog_s`` is the longest wait
-    of a chunk for earlier ones; ``growth_ms_per_min`` is the growth of the lag per minute of
+    The lag of a unit is the time from its ideal time to its emission. ``times`` has the
+    completion times of the chunks of each talk, which are simulated by default. ``longyaal_ms``
+    averages over the same units as LongYAAL CU; ``backlog_s`` is the longest time that a chunk
+    waits for earlier chunks; ``growth_ms_per_min`` is the growth of the lag per minute of
     speech.
     """
     if not units:
@@ -147,14 +147,14 @@ def _chunk_of(unit: EmittedUnit, chunks: Sequence[LoggedChunk]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A range of computation-unaware LongYAAL in the IWSLT simultaneous task, ends included."""
+    """A closed range of computation-unaware LongYAAL in the IWSLT simultaneous task."""
 
     name: str
     lowest_ms: float
     highest_ms: float
 
     def distance_ms(self, longyaal_cu_ms: float) -> float:
-        """Return the distance to the nearer end; negative outside the regime."""
+        """Return the distance to the nearer end; it is negative outside the regime."""
         return min(self.highest_ms - longyaal_cu_ms, longyaal_cu_ms - self.lowest_ms)
 
     def __str__(self) -> str:
@@ -162,11 +162,11 @@ class Regime:
 
 
 REGIMES = {"low": Regime("low", 0.0, 2000.0), "high": Regime("high", 2000.0, 4000.0)}
-"""Regimes of IWSLT 2026, the same for all directions; the log of the dev set decides."""
+"""Regimes of IWSLT 2026 for all directions; they apply to the log of the dev set."""
 
 
 def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
-    """Return the regime of a latency, or ``"none"``, and the ms to its upper end (then below 0)."""
+    """Return the regime of a latency or ``"none"``, and the distance to its upper end in ms."""
     for name, regime in REGIMES.items():
         if regime.distance_ms(longyaal_cu_ms) >= 0:
             return name, regime.highest_ms - longyaal_cu_ms

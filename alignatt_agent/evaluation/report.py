@@ -167,7 +167,7 @@ def _paced(results: Sequence[Result]) -> list[str]:
         for result in results
         if (paced := result.measured.get("paced"))
     ]
-    return _section("Lag by the clock", [*head, "backlog", "growth per minute"], rows)
+    return _section("Lag in real time", [*head, "backlog", "growth per minute"], rows)
 
 
 def _inside(results: Sequence[Result]) -> list[str]:

@@ -167,9 +167,9 @@ def test_what_is_computed_for_a_configuration_is_printed(capsys):
     assert main(["doctor", "--config", "default-low", "--predict"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"h200 +0\.26 +200\n", out)
-    assert out.rstrip().endswith("chunks of 500 ms; no figure is measured on a GPU")
+    assert out.rstrip().endswith("all figures are computed, none is measured")
     assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
-    assert "--predict: micro-low has no figures; expected " in capsys.readouterr().err
+    assert "--predict: got micro-low; expected one of " in capsys.readouterr().err
 
 
 def test_a_class_that_vllm_registered_changes_nothing(monkeypatch):

@@ -33,7 +33,7 @@ def test_several_configurations_and_targets(finished):
     assert low["longyaal_cu_ms"] < high["longyaal_cu_ms"]
     assert low["signature"]["config_sha256"] != high["signature"]["config_sha256"]
     report = (finished.root / "out" / "report.md").read_text()
-    for shown in ("## Lag by the clock", "draft-end", "replay, ms"):
+    for shown in ("## Lag in real time", "draft-end", "replay, ms"):
         assert shown in report
     page = (finished.root / "out" / "report.html").read_text()
     assert page.count("<svg") == 4

@@ -97,7 +97,7 @@ RULES = [
     (append({"id": 0, "metadata": {}}), FORMAT, FORMAT, "metadata without wav_name"),
     (append(chunk(0, NAN, [])), FORMAT, FORMAT, "total_audio_processed"),
     (append(chunk(0, 2.0, []) | {"generated_tokens": "x"}), FORMAT, FORMAT, "generated_tokens"),
-    (append(chunk(77, 2.0, [])), FORMAT, FORMAT, "no line before it names the recording of stream"),
+    (append(chunk(77, 2.0, [])), FORMAT, FORMAT, "no earlier line names the recording of stream"),
     (lambda _: [], "log-format missing-talk", "log-format missing-talk", "is empty"),
     (lambda _: [{"a": 1}], "log-format missing-talk", "log-format missing-talk",
      "expected Simulstream's log"),

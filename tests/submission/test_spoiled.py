@@ -97,7 +97,7 @@ def keep_only(bundle, name):
         ),
         (
             lambda bundle: bundle.system(LOW_DE).scores.write_text("[]"),
-            *({"scores", "config"}, "scores.json is not complete: TypeError"),
+            *({"scores", "config"}, "scores.json is incomplete: TypeError"),
         ),
     ],
 )
