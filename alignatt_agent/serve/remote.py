@@ -1,4 +1,4 @@
-"""A stream on another machine: its calls are sent to a replica, which returns the results.
+"""Run a stream on another machine: send its calls to a replica, and receive the results.
 
 The replica fetches the calls and answers them in order, so one request to it lasts as long as a
 talk.
@@ -18,32 +18,32 @@ from alignatt_agent.types import AlignAttError, Emission, EngineError, FloatArra
 T = TypeVar("T")
 
 Call = Callable[[Stream], Any]
-"""A call that a replica makes on its stream; Ray can send any function."""
+"""A function that a replica calls with its stream; Ray can send any function."""
 
 ANSWER_S = 120.0
 """Maximum wait for the result of a call; Ray detects a dead replica within seconds."""
 
 
 class RemoteStream:
-    """A stream on a replica; offers the ``Stream`` methods that the server calls."""
+    """A stream on a replica, with the methods of ``Stream`` that the server calls."""
 
     def __init__(self, targets: Sequence[str], lost: Callable[[EngineError], None]) -> None:
         self.targets = {code: RemoteTarget(self, code) for code in targets}
         self.replica: str | None = None  # name of the replica, once known; then ``placed`` is set
         self.placed = asyncio.Event()
-        self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None``: the talk is over
-        self._lost = lost  # is called if the talk ends before it is closed, like the next one
+        self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None`` ends the talk
+        self._lost = lost  # is called if the talk ends before it is closed
         self.failed: Callable[[Exception], None] = lambda _: None
-        self._error: AlignAttError | None = None  # of further calls
+        self._error: AlignAttError | None = None  # raised by further calls
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Future[Any]] = deque()
 
     def step(self, chunk: FloatArray) -> StreamStep:
-        """Recognize and translate a chunk, ``[samples]``; not in the event loop's thread."""
+        """Recognize and translate a chunk, ``[samples]``; call it outside the event loop."""
         return self.call(lambda stream: stream.step(chunk))
 
     def finish(self) -> StreamStep:
-        """Translate everything to its end."""
+        """Translate the rest of the talk."""
         return self.call(lambda stream: stream.finish())
 
     def call(self, call: Callable[[Stream], T]) -> T:
@@ -77,7 +77,7 @@ class RemoteStream:
 
     def close(self) -> None:
         """Release the replica."""
-        self._error = self._error or EngineError("the talk is over")
+        self._error = self._error or EngineError("the talk has ended")
         self.calls.put_nowait(None)
 
     def _send(self, call: Call, result: Future[Any]) -> None:

@@ -164,8 +164,8 @@ def test_a_silent_and_an_unplugged_microphone_are_told(opened):
         assert time.monotonic() < deadline
         page.clock.run_for(100)
     page.clock.run_for(11_000)
-    assert text(notice).startswith("Nothing heard for 10 s.")
-    assert text(page.locator("#state")).startswith("No answer from the server for ")
+    assert text(notice).startswith("No speech for 10 s.")
+    assert text(page.locator("#state")).startswith("The server has not answered for ")
     page.evaluate("track.onended()")
     assert text(notice).startswith("The microphone was unplugged.")
     before = page.evaluate("sent.length")

@@ -182,7 +182,7 @@ async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
 
 
 @pytest.mark.parametrize(
-    ("healthy", "failing", "match"), [(True, 3, "stream ends"), (False, 1, "being started again")]
+    ("healthy", "failing", "match"), [(True, 3, "stream ends"), (False, 1, "being restarted")]
 )
 @asynchronous
 async def test_a_stream_on_engines_that_do_not_work_ends(healthy, failing, match):

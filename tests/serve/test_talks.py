@@ -206,7 +206,7 @@ def test_a_journal_that_cannot_be_written(tmp_path, caplog):
     shutil.rmtree(tmp_path / "journal")
     with TestClient(create_app(service)) as client:
         assert live.text_of(live.speak(client, room="talk")) == live.GERMAN
-    assert caplog.text.count("the journal of a talk ends here") == 1
+    assert caplog.text.count("cannot write the journal of a talk") == 1
 
 
 def heard(audio_s, words=(), closed=()):
