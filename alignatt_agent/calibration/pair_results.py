@@ -1,4 +1,4 @@
-"""Results of single pairs, written to disk immediately so that the same command can resume."""
+"""Store the results of single pairs immediately, so that the same command can resume."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ from alignatt_agent.evaluation.cache import ResultCache
 T = TypeVar("T")
 
 _PASSING = ("aligner_error", "engine_error")
-"""Failures whose cause may be the engine or the server instead of the pair."""
+"""Failures that may be caused by the engine or the server instead of the pair."""
 
 
 def get_or_compute_all(
@@ -20,10 +20,10 @@ def get_or_compute_all(
     compute: Callable[[list[int]], Iterable[T | PairError]],
     title: str,
 ) -> list[T | PairError]:
-    """Return the results of all pairs; those whose key is not in ``cache`` are computed and stored.
+    """Return the results of all pairs; compute and store those whose key is not in ``cache``.
 
-    ``compute`` yields the results of the pairs at the given places, in that order. Passing failures
-    are not stored, so the next call tries these pairs again.
+    ``compute`` yields the results of the pairs at the given indices, in order. Temporary failures
+    are not stored, so the next call tries their pairs again.
     """
     found: dict[int, T | PairError] = {
         place: result for place, key in enumerate(keys) if (result := cache.get(key)) is not None

@@ -1,4 +1,4 @@
-"""Jobs of a command for the workers of a cluster."""
+"""Describe the jobs of a command for the workers of a cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ class Job:
     """A call for a worker.
 
     Attributes:
-        name: title in messages.
+        name: name of the job in messages.
         function: an importable function; later jobs of the worker can use state in its module.
         arguments: arguments of the function; results of ``Workers.share`` stand for their values.
-        place: jobs with equal places should run on the same worker.
+        place: jobs with the same place should run on the same worker.
     """
 
     name: str
