@@ -85,7 +85,7 @@ def keep_only(bundle, name):
         (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
         (
             edited("config", lambda it: it.update(schedule="overlap")),
-            *({"config"}, "schedule: overlap; official scores"),
+            *({"config"}, "schedule is overlap, but official"),
         ),
         (
             lambda bundle: bundle.system(LOW_DE).proxy.unlink(),
@@ -138,7 +138,7 @@ def test_changed_file(bundle):
     (bundle.image / "source" / "LICENSE").unlink()
     report = check_bundle(bundle.root, rescoring=False)
     found = {item.where: item.message for item in report.findings if item.rule == "checksum"}
-    assert found["README.md"].startswith("changed")
+    assert found["README.md"].startswith("the file changed")
     assert "added after" in found["notes.txt"]
     assert "missing" in found["image/source/LICENSE"]
 
@@ -153,6 +153,6 @@ def test_exit_status_and_text(bundle, capsys, tmp_path):
     assert "fix: Simulstream appends to an existing log: delete the log" in text
     assert "violation(s)" in text
     assert run("submission", ["check", str(tmp_path)]) == 2
-    assert "is not a bundle" in capsys.readouterr().err
+    assert "was not built by" in capsys.readouterr().err
     bundle.facts.write_text('{"format": 2}')
     assert run("submission", ["check", str(bundle.root)]) == 2

@@ -52,7 +52,7 @@ def test_a_run_with_other_contexts_is_refused(world, monkeypatch, tmp_path, caps
     (devset / "contexts" / "talk0.txt").write_text("Ada Lovelace\n")
     status, error = build(world, monkeypatch, capsys, devset=str(devset))
     assert status == 2
-    assert f"the contexts of {devset} as they are now" in error
+    assert f"the contexts of {devset} have changed" in error
     assert f"--devset {devset}" in error
 
 
@@ -99,15 +99,15 @@ def build(world, monkeypatch, capsys, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config": "fake-high.yaml"}, "was not run with fake-high.yaml and the contexts"),
+        ({"config": "fake-high.yaml"}, "fake-high.yaml or the contexts of"),
         ({"runs": "nowhere"}, "is not a scored run: it lacks agent.yaml, metrics.jsonl"),
         ({"target": "it"}, "runs/fake-low/it is not a scored run"),
         ({"target": "Klingon"}, "unknown language"),
         (
             {"config": "fake.yaml"},
-            "names of the configurations end in fake; expected the",
+            "names of the configurations end in fake; expected a",
         ),
-        ({"output": "devset"}, "is not empty and not a bundle"),
+        ({"output": "devset"}, "is neither empty nor a bundle"),
         ({"output": "fake-low.yaml"}, "is a file"),
         ({"devset": "nowhere"}, "audio-segments.yaml does not exist"),
     ],
