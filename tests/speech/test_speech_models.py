@@ -89,7 +89,7 @@ def with_template(published, tmp_path, template):
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "no chat template came with it"),
+        (None, "there is no chat template"),
         ("{{ messages[0]['content'] }}", r"writes <\|audio_pad\|> 0 times for one recording"),
         ("{{ messages[0]['content'] + 1 }}", "no|refuses the turns user"),
         ("{{ raise_exception('no audio') }}", "refuses the turns user: no audio; choose another"),
@@ -110,8 +110,8 @@ USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
             "raise_exception('not supported')",
             "refuses the turns system, user: not supported; leave",
         ),
-        ("''", "leaves out the system turn 'Align Att'; leave speech.context empty"),
-        ("messages[0]['content'] | replace(' ', '')", "changes or leaves out the system turn"),
+        ("''", "omits the system turn 'Align Att'; leave speech.context empty"),
+        ("messages[0]['content'] | replace(' ', '')", "changes or omits the system turn"),
     ],
 )
 def test_a_template_without_a_place_for_the_context(published, tmp_path, system, message):
