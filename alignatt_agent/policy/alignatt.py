@@ -32,7 +32,7 @@ class AlignAtt(Policy):
         median_width: odd width of the median filter along the source, in tokens; 1 means no filter.
         median: average heads before the filter, as in the paper's text, or filter each head first,
             as in the paper's submission.
-        border_margin: number of tokens that the peak may exceed the frontier (``b`` of Eq. 5); a
+        border_margin: tokens by which the peak may exceed the frontier (``b`` of Eq. 5); a
             negative value also excludes the last accessible tokens, as AlignAtt does for speech
             frames.
         tau_argmax: minimum head-averaged attention at the peak (Eq. 6); 0 accepts any value.

@@ -125,8 +125,8 @@ def test_the_translation_is_told_too(tmp_path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (["attention "] * 900, r"takes \d+ tokens of asr model .*its window of 2048 has \d+ left"),
-        (["a"] * 350, r"takes \d+ tokens of translation model .*half of its window of 1024"),
+        (["attention "] * 900, r"has \d+ tokens of asr model .*the window of 2048 tokens has \d+ left"),
+        (["a"] * 350, r"has \d+ tokens of translation model .*half of its window \(1024"),
         (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
         (["a = de: b | it: <bos>"], r"holds '<bos>', which translation model"),
         (["a <turn|> b"], r"holds '<turn\|>', which translation model"),

@@ -166,7 +166,7 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
         ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder, or is not writable"),
         ({"source": "it", "to": ("de",), "last": True}, b"", "it is not a file"),
         ({"source": "-"}, None, "standard input is a terminal"),
-        ({"source": "-"}, bytes(32_000), "raw samples need a rate (--raw)"),
+        ({"source": "-"}, bytes(32_000), "raw samples need --raw RATE"),
         ({"source": "mic"}, b"", "pw-record, parec, arecord"),
     ],
 )
