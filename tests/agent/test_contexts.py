@@ -125,7 +125,7 @@ def test_the_translation_is_told_too(tmp_path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (["attention "] * 900, r"has \d+ tokens of asr model .*the window of 2048 tokens has \d+ left"),
+        (["attention "] * 900, r"has \d+ tokens of asr model .*the window of 2048 tokens has \d+"),
         (["a"] * 350, r"has \d+ tokens of translation model .*half of its window \(1024"),
         (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
         (["a = de: b | it: <bos>"], r"holds '<bos>', which translation model"),
