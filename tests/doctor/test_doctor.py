@@ -226,11 +226,11 @@ def test_memory_on_a_cpu(kv_space, free, weights, status):
     [
         ((0.16, 0.10, 0.40), 76, ""),
         (("auto", "auto", "auto"), 76, ""),
-        ((0.4, 0.4, 0.4), 76, "shares are asr 0.4, aligner 0.4, translation 0.4: raise or lower"),
-        ((DEFAULT_SHARE, 0.1, 0.4), 76, "raise or lower them"),
+        ((0.4, 0.4, 0.4), 76, "shares are asr 0.4, aligner 0.4, translation 0.4: change them"),
+        ((DEFAULT_SHARE, 0.1, 0.4), 76, "change them, or set them"),
         ((0.16, 0.10, 0.40), 40, "nvidia-smi"),
         (("auto", "auto", "auto"), 20, "configurations that fit: "),
-        ((0.16, 0.10, 0.15), 76, "raise or lower them, or write auto"),
+        ((0.16, 0.10, 0.15), 76, "change them, or set them to auto"),
     ],
 )
 def test_gpu_memory_shares(shares, free, message):

@@ -139,7 +139,7 @@ def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
     assert len(asked) == 1
     with pytest.raises(ConfigError, match="NVIDIA Test: the engines take 23.9 of 22.8 GiB"):
         here.resolve(load_config("default-low", {"speech.max_tail_s": 120}))
-    assert capsys.readouterr().err.count("NVIDIA Test: memory plan, computed for 24.0 GiB:") == 1
+    assert capsys.readouterr().err.count("NVIDIA Test: memory plan computed for 24.0 GiB:") == 1
     fits = r"Test: the engines take 29.* configurations that fit: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
         here.resolve(load_config("translategemma-12b-low"))
@@ -156,7 +156,7 @@ def test_the_command(capsys):
     for gib in CARDS:
         assert main(["doctor", "--config", "default-low", "--gpu", str(gib)]) == 0
         out = capsys.readouterr().out
-        assert out.startswith(f"memory plan, computed for {gib}.0 GiB:\n  asr Qwen/Qwen3-ASR-")
+        assert out.startswith(f"memory plan computed for {gib}.0 GiB:\n  asr Qwen/Qwen3-ASR-")
         assert out.endswith("requests of up to 4,096\n  fits\n")
     assert main(["doctor", "--config", "default-low", "--gpu", "16"]) == 1
     assert "does not fit: the engines take 20." in capsys.readouterr().out
