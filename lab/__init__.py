@@ -1,1 +1,1 @@
-"""Evidence for the product: embedded models, stand-ins, parity, benchmarks, curves, results."""
+"""Experiments and measurements: embedded models, parity, benchmarks, curves, results."""

@@ -1,4 +1,4 @@
-"""Shared by the commands of lab: parsers, JSON files that name the machine, tables."""
+"""Share functions of the lab's commands: parsers, JSON files with the machine, tables."""
 
 import argparse
 import json

@@ -1,10 +1,10 @@
-"""The table of commit rules in docs/evidence.md, from constructed talks or recorded words.
+"""Compute the table of commit rules in docs/evidence.md from constructed talks or recorded words.
 
 Examples:
   python -m lab.commit_rules
   python -m lab.commit_rules --recorded PIECES.json
 
-PIECES.json holds ``{"pieces": [[[start, end, ends sentence], ...], ...]}``.
+PIECES.json contains ``{"pieces": [[[start, end, ends sentence], ...], ...]}``.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def recorded_talks(content: dict[str, Any]) -> list[list[Word]]:
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = commands.parser("lab.commit_rules", __doc__)
-    parser.add_argument("--recorded", type=Path, metavar="JSON", help="recorded words")
+    parser.add_argument("--recorded", type=Path, metavar="JSON", help="file with recorded words")
     return parser
 
 

@@ -1,7 +1,7 @@
 """Write the sources of the documentation site: `python -m lab.docs_site FOLDER`, see `make docs`.
 
-It writes the pages of ``docs/``, the README, the files that they link to, and a page of the
-doctor's checks. It needs only the standard library.
+The sources are the pages of ``docs/``, the README, the files that they link to, and a page of the
+doctor's checks. The command needs only the standard library.
 """
 
 import argparse
@@ -19,9 +19,9 @@ CHECKS = ("machine_checks", "config_checks", "engine_checks", "parity_check", "p
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the sources; returns the exit status."""
+    """Write the sources; return the exit status."""
     parser = argparse.ArgumentParser("python -m lab.docs_site", description=__doc__)
-    parser.add_argument("folder", type=Path, help="sources of the site; replaced")
+    parser.add_argument("folder", type=Path, help="folder of the sources, which is replaced")
     folder = parser.parse_args(argv).folder
     shutil.rmtree(folder, ignore_errors=True)
     pages = {
@@ -75,8 +75,8 @@ def troubleshooting() -> str:
     lines = [
         "# Troubleshooting",
         "",
-        "`alignatt doctor --config NAME` runs these checks and prints the fix of each that fails. "
-        "This page is generated from its source; … stands for values of the machine.",
+        "`alignatt doctor --config NAME` runs these checks and prints a fix for each failure. "
+        "This page is generated from the source code; … stands for values of the machine.",
         "",
         "| Check | Found | Fix |",
         "|---|---|---|",

@@ -1,4 +1,4 @@
-"""Greedy drafts by Transformers, for comparison with those of the served engine."""
+"""Draft greedily with Transformers, for comparison with the served engine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ class Reference(TransformersEngine):
         tokens: list[int] = []
         sure: list[float] = []
         feed = [*prompt.token_ids]
-        # The row at the last token exists only once that token was fed, which takes one more token.
+        # The row at the last token exists only after this token is fed, which takes one more token.
         spare = 1 if readout is not None and readout.row == "emitted" else 0
         limit = min(max_tokens + spare, self._context - len(prompt.token_ids))
         if recorder is not None:

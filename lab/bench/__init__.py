@@ -1,1 +1,1 @@
-"""Benchmark of the engine against its alternatives."""
+"""Benchmark the engine against its alternatives."""

@@ -1,28 +1,28 @@
 """Measure the cost of attention capture and early stop.
 
-It reports milliseconds per token of the embedded model and of a model of 200 M parameters. All
-contenders are paired in one run; every vLLM contender runs eager and compiled:
+The command reports milliseconds per token for the embedded model and a model of 200 M parameters.
+All contenders are paired in one run; every vLLM contender runs eager and compiled:
   transformers eager          all attention matrices are materialized
-  transformers sdpa qk-fast   fused attention, wanted rows recomputed
-  vllm plain                  no capture worker
+  transformers sdpa qk-fast   fused attention; the requested rows are recomputed
+  vllm plain                  without the capture worker
   vllm capture                rows of 8 heads with every draft
-  vllm capture + early stop   also the gate in the engine, which never closes here
-cold: no part of the prompt is in the prefix cache. warm: all whole blocks are, as in a stream.
-The prompts are 60, 180 and 420 tokens long, half of them with an accepted prefix; drafts have 16
-to 20 tokens and never end by themselves. All engines are started several times, because two
+  vllm capture + early stop   also with the gate in the engine, which never closes here
+cold: no part of the prompt is in the prefix cache. warm: all complete blocks are in the cache.
+The prompts have 60, 180 and 420 tokens, and half of them have an accepted prefix. Drafts have 16
+to 20 tokens and never end early. All engines are started several times, because two
 processes of the same engine differ by a few percent.
 
-To measure how many speakers a machine can serve, use alignatt doctor --speakers.
+To measure how many speakers a machine can serve, use `alignatt doctor --speakers`.
 
 Examples:
-  everything, about an hour on two free cores:
+  run everything, which takes about an hour on two free cores:
     python -m lab.bench --output outputs/bench
-  a test run of some minutes:
+  do a test run of some minutes:
     python -m lab.bench --output outputs/bench --quick
 
-writes OUT/engine.json
+The figures are written to OUT/engine.json.
 
-exit status: 0 measured; 1 something failed; 2 nothing was started
+exit status: 0 success; 1 failure while running; 2 failure before the start
 """
 
 import argparse
@@ -50,13 +50,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.bench", __doc__)
     add = parser.add_argument
     shared_options(parser, output={"required": True})
-    text = "a test run: fewer rounds, and no model of 200 M parameters"
+    text = "do a test run with fewer rounds, without the model of 200 M parameters"
     add("--quick", action="store_true", help=text)
     return parser
 
 
 def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
-    """Measure the embedded model and one of 200 M parameters, which is kept in ``folder``."""
+    """Measure the embedded model and a model of 200 M parameters, kept in ``folder``."""
     torch.set_num_threads(contenders.threads())
     number, starts, share = (6, 2, 0.2) if quick else (16, 4, 1.0)
     chosen = [contenders.micro(), *([] if quick else [contenders.larger(folder)])]
@@ -70,11 +70,11 @@ def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
 
 
 def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -> dict[str, Any]:
-    """Race contenders on ``number`` prompts, over several starts of their engines.
+    """Compare contenders on ``number`` prompts, over several starts of their engines.
 
-    ``some`` are ``engines`` and ``seams`` of ``contenders``, for less than all of them.
+    ``some`` are ``engines`` and ``seams`` of ``contenders``, to select some of them.
     """
-    # Its vocabulary is large enough for prompts that no engine has seen.
+    # The vocabulary is large enough for prompts that no engine has seen.
     tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
     prompts, nonces, races = bench_prompts(tokenizer, number), Nonces(len(tokenizer)), []
     for start in range(starts):
@@ -93,7 +93,7 @@ def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     logging.disable_progress_bar()
     report = engine_report(arguments.output / "models", arguments.quick)

@@ -1,6 +1,6 @@
-"""Rows from Transformers' fused attention (*qk-fast*), for the bench and the parity matrix.
+"""Compute rows from Transformers' fused attention (*qk-fast*), for benchmark and parity matrix.
 
-The fused function returns no weights, so the wanted rows are computed again from its queries and
+The fused function returns no weights, so the requested rows are recomputed from its queries and
 keys.
 """
 
@@ -16,23 +16,23 @@ from alignatt_agent.engine.transformers_engine import RowRecorder
 from lab.reference import Reference
 
 QK_FAST = "alignatt_qk_fast"
-"""Name under which Transformers knows our attention function."""
+"""Name of our attention function in Transformers."""
 
 Seam = Literal["eager", "sdpa"]
-"""Transformers' attention functions that rows are read from."""
+"""Attention functions of Transformers from which rows are read."""
 
 
 class FusedRecorder(RowRecorder):
     """Computes the wanted rows of each pass from queries and keys."""
 
     def run(self, model: Any, **inputs: Any) -> Any:
-        """Run a forward pass whose attention function writes here."""
+        """Run a forward pass whose attention function calls this recorder."""
         self._found: dict[tuple[int, int], torch.Tensor] = {}
         output = model(**inputs, recorder=self)  # an argument that all layers pass on
         self._length += inputs["input_ids"].shape[1]
         if self.wanted:
             rows = [self._found[head] for head in self._readout.heads]
-            # Sliding layers only cache the end of the sequence.
+            # Sliding layers cache only the end of the sequence.
             padded = [pad(row, (self._length - row.shape[1], 0)) for row in rows]
             self._rows.append(torch.stack(padded, 1))
         return output
@@ -73,7 +73,7 @@ def _weights(
     key: torch.Tensor,  # [1, heads, K, D]
     mask: torch.Tensor | None,  # [1, 1, new, K], true where seen; None is causal
     scale: float,
-    sinks: torch.Tensor | None,  # [heads], scores that take mass and have no position
+    sinks: torch.Tensor | None,  # [heads], scores that receive mass but have no position
 ) -> torch.Tensor:
     """Return ``[1, heads, queries, K]``: a float32 softmax over all visible positions."""
     queries, known = query.shape[2], key.shape[2]
@@ -100,11 +100,11 @@ def _attend(
     s_aux: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Call Transformers' SDPA, and give a recorder the arguments."""
+    """Call Transformers' SDPA, and pass the arguments to a recorder."""
     how = (attention_mask, scaling, s_aux)
     if recorder is not None:
         recorder.note_layer(module.layer_idx, query, key, *how)
-    if s_aux is not None:  # sinks, which torch's SDPA does not know
+    if s_aux is not None:  # sinks, which torch's SDPA does not support
         groups = query.shape[1] // key.shape[1]
         weights = _weights(query, repeat_kv(key, groups), *how).to(query.dtype)
         return (weights @ repeat_kv(value, groups)).transpose(1, 2).contiguous(), None

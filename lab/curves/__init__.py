@@ -1,1 +1,1 @@
-"""Curves: quality against latency for every policy, on the same transcripts and drafts."""
+"""Compute curves of quality against latency for every policy, on equal transcripts and drafts."""

@@ -1,32 +1,32 @@
 r"""Draw quality against latency for every policy on the same stream, and ablate the gate.
 
-Every block of lab/curves/grid.yaml is a policy over its parameters. Speech is transcribed once, and
-prompts are drafted once with the rows of the same heads; the results, with their seconds, are kept
+Every block of lab/curves/grid.yaml is a policy with its parameters. Speech is transcribed once,
+and prompts are drafted once with the rows of the same heads. The results and their times are stored
 in OUT/cache.sqlite and shared by all runs. A run has exactly the output of simulstream-eval with
-the same configuration; its computation times are those seconds.
+the same configuration; its computation times are the stored times.
 
 Examples:
-  the embedded models, three targets, with about half of the points:
+  compare policies on the embedded models with three targets and about half of the points:
     python -m lab.curves --output outputs/curves --points quick
-  the operating points on a dev set that no setting was chosen on, against rivals:
+  compare the operating points with rivals on a dev set that no setting was chosen on:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
         --only local_agreement-c500-n2 local_agreement-c500-n3 local_agreement-c500-n4
-  many talks at once, if computation-aware latency does not matter:
+  stream many talks concurrently, if computation-aware latency is not needed:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
-  your own models and dev set on a cluster, a talk per worker:
+  use your own models and dev set on a cluster, with one talk per worker:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --target de --output outputs/my-curves
 
-it writes to OUT
+files in OUT
   bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
   curves.json     all figures, including the gate with one setting changed at a time
-  runs/, ablation/runs/   per run the configuration, Simulstream's log and OmniSTEval's files
+  runs/, ablation/runs/   configuration, Simulstream's log and OmniSTEval's files of each run
 
-The same command resumes an interrupted one; runs whose configuration, models or audio have changed
-are repeated. Some quick runs are not part of full; they share results.
+Run the command again to resume. Runs whose configuration, models or audio have changed
+are repeated. Some runs of the size quick are not part of full, but they share results.
 
-exit status: 0 done; 1 a run or the scoring failed; 2 nothing was started
+exit status: 0 success; 1 a run or the scoring failed; 2 failure before the start
 """
 
 import argparse
@@ -59,13 +59,13 @@ def build_parser() -> argparse.ArgumentParser:
     counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
     text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)
-    text = "points of that grid to run with the operating ones, without ablations; default all"
+    text = "points to run in addition to the operating points, without ablations; default all"
     add("--only", nargs="+", metavar="NAME", default=[], help=text)
     for name in OPERATING:
-        text = f"maintained configuration for {name} latency, name or path; default %(default)s"
+        text = f"configuration for {name} latency (name or path); default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
     text = (
-        "talks at once, so that the engines batch; CA then includes their waiting for each other; "
+        "number of concurrent talks, which engines batch; CA then includes waits for other talks; "
         "default %(default)s"
     )
     add("--streams", type=int, default=1, metavar="N", help=text)
@@ -80,7 +80,7 @@ class CurvesError(AlignAttError):
 
 
 def study_from(arguments: argparse.Namespace) -> Study:
-    """Check everything that needs no model."""
+    """Create the study, after all checks that need no model."""
     pyplot()
     sweep(arguments.points, arguments.only)  # refuses unknown names
     plans = {
@@ -111,11 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = options_of(arguments)
     study = study_from(arguments)
     if cluster is not None and study.streams > 1:
-        raise ConfigError("--streams is for one machine: a worker of --ray streams one talk")
+        raise ConfigError("--streams needs one machine: a worker of --ray streams one talk")
     try:
         content = conduct(study, cluster)
     except AlignAttError as error:
-        raise CurvesError(f"{error}; the same command resumes from here") from error
+        raise CurvesError(f"{error}; run the command again to resume") from error
     print("\n".join(tables(content)))
     print(f"files: {arguments.output}/")
     return 0

@@ -1,4 +1,4 @@
-"""From two configurations and a dev set to curves, dominance and ablations."""
+"""Compute curves, comparisons and ablations from two configurations and a dev set."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,16 +42,16 @@ class Study:
 
     def __post_init__(self) -> None:
         if self.streams < 1:
-            raise ConfigError(f"--streams {self.streams}: give how many talks at once, 1 or more")
+            raise ConfigError(f"--streams {self.streams}: expected at least 1 concurrent talk")
         low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
         if low != high:
-            raise ConfigError("the low and the high configuration must run the same models")
+            raise ConfigError("the low and high configurations have different models: use the same")
 
 
 def conduct(
     study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines | None = None
 ) -> dict[str, Any]:
-    """Stream, score, compare and draw; everything finished earlier is kept."""
+    """Stream, score, compare and draw; finished results are kept."""
     folder = study.output
     targets = [plan.target for plan in study.plans]
     derived = folder / "ablation" / "head_sets"

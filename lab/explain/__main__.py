@@ -1,4 +1,4 @@
-r"""Draft once and show which source words each word attends to and what the gate accepts.
+r"""Draft once, and show the attention of each word and the words that the gate accepts.
 
 Example:
   python -m lab.explain "We have trained the large model that our students should" \
@@ -24,16 +24,16 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     options = parser("lab.explain", __doc__)
     add = options.add_argument
-    add("text", help="source sentence as transcribed so far")
+    add("text", help="transcript of the source sentence so far")
     shared_options(
         options,
         "set",
         config={"required": True},
-        target={"required": True, "nargs": None, "help": "target language, code or name"},
+        target={"required": True, "nargs": None, "help": "target language (code or name)"},
     )
     text = "number of accessible words; default: all"
     add("--accessible", type=int, metavar="N", help=text)
-    add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
+    add("--prefix", default="", metavar="TEXT", help="translation that has already been emitted")
     return options
 
 
@@ -44,7 +44,7 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
     accessible = len(words) if arguments.accessible is None else arguments.accessible
     if not words or not 1 <= accessible <= len(words):
         raise ConfigError(
-            f"--accessible {accessible}: expected 1 to {len(words)} words of the text"
+            f"--accessible {accessible}: expected 1 to {len(words)}, the number of words"
         )
     readout = readout_for(config, head_set_for(config, source, target.code), target)
     engine = Reference(str(locate_one(config.models.translation)))
@@ -63,7 +63,7 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     print(_explained(build_parser().parse_args(argv)))
     return 0
 

@@ -1,1 +1,1 @@
-"""The measurements that need a GPU, in parts of nine minutes."""
+"""Run the measurements that need a GPU, in parts of at most nine minutes."""

@@ -1,21 +1,21 @@
 """Measure exactness of rows, speed and memory on a GPU.
 
-The models have the published dimensions of the real ones, and random weights. Every part runs in
-its own process, with a time limit, and writes OUT/PART.json and OUT/PART.log; if one fails, the
-others still run. The same command resumes: parts that succeeded are not run again. With --minutes
-it stops before a part that may not end in time. OUT/results.tar.xz holds all JSON files and logs.
+The models have random weights with the published dimensions. Every part runs in a separate process
+with a time limit, and writes OUT/PART.json and OUT/PART.log. If a part fails, the other parts still
+run. Run the command again to resume: successful parts are skipped. With --minutes, it stops before
+a part that may not end in time. OUT/results.tar.xz contains all JSON files and logs.
 
 Examples:
-  everything, on a machine with one GPU:
+  run everything on a machine with one GPU:
     python -m lab.gpu --output outputs/gpu
-  in pieces of nine minutes:
+  run for at most nine minutes:
     python -m lab.gpu --output outputs/gpu --minutes 9
-  one part again:
+  repeat one part:
     python -m lab.gpu --output outputs/gpu --only parity-full-v2 --again
-  test the script on a CPU with small models (some minutes):
+  test the script on a CPU with small models (takes minutes):
     python -m lab.gpu --output outputs/gpu-self-test --self-test
 
-exit status: 0 every part succeeded; 1 one failed; 3 the time is over and parts are left
+exit status: 0 success; 1 a part failed; 3 the time expired before all parts were run
 """
 
 import argparse
@@ -35,7 +35,7 @@ from lab import commands
 from lab.gpu.parts import PARTS, Context, Part
 
 LIMIT_S = 470
-"""Longest time of a part: a command on a shared machine is often limited to ten minutes."""
+"""Time limit of a part: commands on a shared machine are often limited to ten minutes."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -46,21 +46,21 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, metavar="OUT", help="folder of the results")
     names = [part.name for part in PARTS]
     add("--only", nargs="+", choices=names, metavar="PART", help="parts to run, see below")
-    add("--again", action="store_true", help="also run parts that have succeeded before")
-    add("--minutes", type=float, default=1e9, help="start no part that may end later than this")
-    text = "test the script on a CPU with small models; the figures mean nothing"
+    add("--again", action="store_true", help="repeat successful parts")
+    add("--minutes", type=float, default=1e9, help="start no part that may end after this time")
+    text = "test the script on a CPU with small models; the figures have no meaning"
     add("--self-test", action="store_true", help=text)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     context = Context(arguments.output.resolve(), arguments.self_test)
     context.output.mkdir(parents=True, exist_ok=True)
     differences = _differences()
     if differences:  # every file records them
-        print("\n  ".join(["other versions than the pinned ones", *differences]), file=sys.stderr)
+        print("\n  ".join(["versions are not the pinned ones", *differences]), file=sys.stderr)
     usual = [part.name for part in PARTS if part.tested or not context.self_test]
     status, begin = 0, time.monotonic()
     for part in PARTS:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         left = 60 * arguments.minutes - (time.monotonic() - begin)
         if left < min(part.seconds * 1.2, LIMIT_S):
-            print(f"{part.name}: not started, {left:.0f} s are left", flush=True)
+            print(f"{part.name}: not started, because only {left:.0f} s are left", flush=True)
             status = max(status, 3)
             continue
         # Two cores of a CPU are slow.
@@ -130,7 +130,7 @@ def _wait(command: list[str], variables: dict[str, str], log: Any, limit: float)
     try:
         return f"exit status {process.returncode}" if process.wait(limit) else ""
     except subprocess.TimeoutExpired:
-        return f"not done after {limit:.0f} s"
+        return f"not finished after {limit:.0f} s"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A recorded dev run, and engines of other dimensions that do the same work for it.
+"""Record a dev run, and repeat its work on engines of other dimensions.
 
 Output of random weights is meaningless, so it is replaced: the embedded models are streamed once
 and every answer is recorded on a tape. At playback, each call sends a model of real dimensions a

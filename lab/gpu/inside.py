@@ -1,4 +1,4 @@
-"""One part, in a process of its own: ``MODULE:FUNCTION OPTIONS PART OUT [self-test]``."""
+"""Run one part in a separate process: ``MODULE:FUNCTION OPTIONS PART OUT [self-test]``."""
 
 import json
 import sys

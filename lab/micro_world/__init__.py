@@ -1,1 +1,1 @@
-"""The micro world: a generated language, its speech, and tiny models of the real architectures."""
+"""The micro world: a small generated language, its speech, and tiny models for it."""

@@ -1,16 +1,16 @@
 """Rebuild the embedded models and the dev set.
 
-An interrupted part resumes; a finished part is only written again. The result is reproducible on
-one machine with one number of threads.
+An interrupted part is resumed; a finished part is only written again. The result is reproducible on
+the same machine with the same number of threads.
 
 Examples:
-  all parts, one after the other:
+  rebuild all parts:
     python -m lab.micro_world
-  two of them:
+  rebuild two parts:
     python -m lab.micro_world recognizer aligner
-  a trial:
+  do a trial run:
     python -m lab.micro_world --scale 0.01 --output outputs/trial --work outputs/trial-work
-  another dev set:
+  generate another dev set:
     python -m lab.micro_world devset --devset-seed 5000 --sentences 350 --output outputs/tuning
 """
 
@@ -32,13 +32,13 @@ PARTS = ("tokenizers", "devset", *TRAININGS)
 
 
 def main() -> None:
-    """Make the given parts."""
+    """Rebuild the given parts."""
     parser = build_parser()
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - set(PARTS)):
-        parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(unknown)}; expected {', '.join(PARTS)}")
     if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
-        parser.error("--further continues translation or recognizer: name no other part")
+        parser.error("--further continues only translation or recognizer: omit other parts")
     torch.set_num_threads(options.threads)
     for part in PARTS:
         if part not in (options.parts or PARTS):
@@ -63,16 +63,16 @@ def build_parser() -> ArgumentParser:
     known = f"{', '.join(PARTS)}; default: all. The trainings need the tokenizers in --output"
     add("parts", nargs="*", metavar="PART", help=known)
     add("--output", type=Path, default=Path("micro_models"))
-    work = "checkpoints of interrupted trainings (%(default)s)"
+    work = "folder for checkpoints of interrupted trainings (%(default)s)"
     add("--work", type=Path, default=Path("outputs/micro_world"), help=work)
-    add("--threads", type=int, default=2, help="CPU threads for training")
+    add("--threads", type=int, default=2, help="number of CPU threads for training")
     add("--scale", type=float, default=1.0, help="fraction of the training steps (a trial: 0.01)")
     add("--further", action="store_true", help="continue from the checkpoints in --output")
-    seed = "another seed has other held-out sentences: a dev set that nothing was tuned on"
+    seed = "seed of the dev set; another seed gives a dev set that was not used for tuning"
     add("--devset-seed", type=int, default=devset.SEED, help=seed)
-    linked = 'sentences of the dev set in which "it" is a thing of the sentence before'
+    linked = 'write sentences of the dev set in which "it" refers to the previous sentence'
     add("--linked", action="store_true", help=linked)
-    least = "minimum in the dev set, in talks of about 72 s (%(default)s)"
+    least = "minimum number of sentences, in talks of about 72 s (%(default)s)"
     add("--sentences", type=int, default=devset.SENTENCES, help=least)
     return parser
 

@@ -1,1 +1,1 @@
-"""Pictures of the live page for the documents: a film, and screenshots of every size."""
+"""Record the live page for the documents: a film, and screenshots in several sizes."""

@@ -1,7 +1,7 @@
-"""Photograph the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
+"""Take screenshots of the pages during an embedded talk: ``python -m lab.pages.shots FOLDER``.
 
-Desktop, phone, dark, zoomed to 200 and 400 %, viewers, OBS and projector. It prints how long
-reasons stayed on the screen, and the violations that axe-core finds.
+They show desktop, phone, dark, zoom of 200 and 400 %, viewers, OBS, projector. It prints how long
+reasons are on the screen, and the violations that axe-core finds.
 """
 
 import itertools

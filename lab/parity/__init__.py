@@ -1,1 +1,1 @@
-"""Attention rows of the engine against Transformers, in every mode that vLLM runs in."""
+"""Compare attention rows of the engine with those of Transformers, in every mode of vLLM."""

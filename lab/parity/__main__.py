@@ -1,36 +1,36 @@
-"""Compare the attention rows captured inside vLLM with those of Transformers.
+"""Compare attention rows that were captured in vLLM with those of Transformers.
 
 Every model is served by vLLM in every mode and type, once with the worker that captures rows and
-once without, and gets the same requests in the same order:
-  alone      one prompt at a time, nothing cached
+once without this worker. Both receive the same requests in the same order:
+  alone      one prompt at a time, with an empty prefix cache
   batched    all prompts in one batch, some of them without rows
-  prefix     prompts whose beginning is in the prefix cache
-  chunked    prompts longer than a step may take
+  prefix     prompts whose start is in the prefix cache
+  chunked    prompts that are longer than a step
 
-Rows of the ids that vLLM drafted are then computed with Transformers (eager attention,
+Rows of the drafted ids are then computed with Transformers (eager attention,
 teacher-forced), in the same type and in float32. Bounds:
-  float32    max |dA| <= 1e-4 and every argmax the same
+  float32    max |dA| <= 1e-4, and every argmax is the same
              Log-probabilities are compared first: if those of the same tokens differ by more
              than 0.01, vLLM and Transformers compute different functions (in vLLM the window of
-             cohere2 is one position wider, olmoe is not clipped), and the rows are not at fault.
+             cohere2 is one position wider; olmoe is not clipped), and the rows are correct.
              apertus exceeds the bound (6e-4): vLLM keeps constants of its activation in bfloat16
-  bfloat16   on the trained model: the same gate decisions unless rounding decides, that is, if
+  bfloat16   on the trained model: the same gate decisions if rounding has no influence, that is, if
              Transformers agrees with itself (eager, fused, float32); and
              mean |dA| <= 4e-4, or at most the noise floor: the difference between Transformers in
              bfloat16 and in float32
   always     the same token ids and bit-identical log-probabilities without capture
 
-Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with its eager one.
+Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with eager attention.
 
 Examples:
-  the whole matrix:
+  run the whole matrix:
     python -m lab.parity --output outputs/parity
-  one model, eager float32 only:
+  run one model, only in eager float32:
     python -m lab.parity --output outputs/parity --only qwen3 --quick
 
-writes OUT/parity.json and, under OUT/models, the random models
+The results are written to OUT/parity.json, and the random models to OUT/models.
 
-exit status: 0 within all bounds; 1 a bound is exceeded or an engine failed; 2 nothing was started
+exit status: 0 success; 1 a bound is exceeded or an engine failed; 2 failure before the start
 """
 
 import argparse
@@ -54,15 +54,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.parity", __doc__)
     add = parser.add_argument
     shared_options(parser, output={"required": True})
-    text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
+    text = f"models: {', '.join(SUBJECTS)} (default: these); {', '.join(OTHERS)}"
     names, common = SUBJECTS + OTHERS, list(SUBJECTS)
     add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
-    add("--quick", action="store_true", help="eager mode in float32 only")
+    add("--quick", action="store_true", help="run only the eager mode in float32")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     logging.disable_progress_bar()
     with engine_environment():
@@ -86,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(markdown(PAGES["pages"]["parity"]["tables"][0], document))
     missed = sum(len(cell.problems) for cell in cells)
     if missed:
-        print(f"\n{missed} bars are missed, see above; written to {path}", file=sys.stderr)
+        print(f"\n{missed} bounds are exceeded, see above; results are in {path}", file=sys.stderr)
         return 1
-    print(f"\nall {len(document['cells'])} cells pass; written to {path}")
+    print(f"\nall {len(document['cells'])} cells pass; results are in {path}")
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Real models, real text and speech of it: dev sets, calibration pairs, heads and curves."""
+"""Measure real models on real text: dev sets, calibration pairs, heads and curves."""

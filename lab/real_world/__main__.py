@@ -1,24 +1,24 @@
 """Measure the cascade on real models and real text, on two cores.
 
-Dev sets and calibration pairs are made from the Debian Administrator's Handbook and its human
-translations; then heads are chosen and the curves are drawn. A step whose files exist is not
-repeated, so the same command resumes; to repeat a step, delete its files.
+Dev sets and calibration pairs are created from the Debian Administrator's Handbook and its human
+translations. Then heads are chosen, and curves are drawn. A step whose files exist is not
+repeated, so the command resumes when it is run again; to repeat a step, delete its files.
 
 Examples:
-  everything, for hours:
+  run everything, which takes hours:
     python -m lab.real_world
-  only the inputs of other commands, minutes with a fast network:
+  prepare only the inputs of other commands, which takes minutes with a fast network:
     python -m lab.real_world --only models speech recordings pairs
 
 steps
-  models       the checkpoints of laptop-low, into the cache of the Hugging Face hub
+  models       checkpoints of laptop-low, in the cache of the Hugging Face hub
   speech       OUTPUT/tuning and OUTPUT/claims: dev sets with references in de, it, zh
   recordings   OUTPUT/recordings: three real recordings without references
-  pairs        OUTPUT/pairs: pairs with word links, to choose heads on and to judge them on
-  heads        OUTPUT/heads: a head set for every target and row, and one for any target
+  pairs        OUTPUT/pairs: pairs with word links, for choosing heads and for judging heads
+  heads        OUTPUT/heads: a head set for each target and row, and a head set for any target
   curves       OUTPUT/curves-tuning, OUTPUT/curves-claims and OUTPUT/offline-claims, the ceiling
 
-exit status: 0 done; 1 a download or a command failed; 2 something is not installed
+exit status: 0 success; 1 a download or a command failed; 2 a program is not installed
 """
 
 import argparse
@@ -41,7 +41,7 @@ STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves")
 
 
 def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]:
-    """Do the missing parts of a step; yield the names and files of its results."""
+    """Run the missing parts of a step; yield the names and files of its results."""
     if step in SCRIPTED:
         script = Path(__file__).with_name("steps.sh")
         subprocess.run(["sh", "-eu", script, step, output, sys.executable], check=True)
@@ -62,7 +62,7 @@ def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]
 
 
 def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Print sizes, licenses and the free disk, then bring the models into the hub's cache."""
+    """Print sizes, licenses and the free disk space; download models to the hub's cache."""
     found = {models.checkpoint(entry): entry for entry in models.ARTIFACTS["models"]}
     for item, entry in found.items():
         size = f"{item.size / 1e6:,.0f} MB, {item.missing() / 1e6:,.0f} MB missing"
@@ -92,23 +92,23 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help="default: all")
     add("--output", type=Path, default=Path("~/.cache/alignatt/real"), help="default: %(default)s")
-    add("--seed", type=int, default=0, help="of pages, pauses and noise; default: %(default)s")
+    add("--seed", type=int, default=0, help="seed of pages, pauses and noise; default: %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     there = {tool: shutil.which(tool) for tool in ("flite", "sox")}
     for package, found in {**there, "debian-handbook": handbook.HTML.is_dir()}.items():
         if not found:
-            raise AlignAttError(f"{package} is not installed: apt-get install {package}")
+            raise AlignAttError(f"{package} is not installed: run apt-get install {package}")
     try:
         for step in (name for name in STEPS if name in arguments.only):
             for name, files in make(step, arguments.output.expanduser(), arguments.seed):
                 print(f"{step}: {name}: {described(files)}", flush=True)
     except subprocess.CalledProcessError as error:
-        raise FetchError(f"{error} Its own message is above; the same command resumes") from None
+        raise FetchError(f"{error} Its message is above; run the command again to resume") from None
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Translation Score of a shipped head set, read by Transformers on the same held-out pairs.
+"""Compute the Translation Score of a shipped head set with Transformers on held-out pairs.
 
 python -m lab.real_world.reference --config laptop-low --target de it --output FILE
 """
@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.real_world.reference", __doc__)
     parser.add_argument("--config", default="laptop-low", help="default: %(default)s")
     parser.add_argument("--target", nargs="+", required=True, metavar="CODE")
-    parser.add_argument("--output", type=Path, required=True, help="targets in it are kept")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file; keeps other targets")
     return parser
 
 

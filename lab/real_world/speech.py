@@ -1,9 +1,9 @@
-"""Speech side of a run against the off-line transcripts of the same recordings.
+"""Compare the transcripts of a run with the off-line transcripts of the same recordings.
 
-Word errors by kind, doubled words, sentence ends and their times. Each segment of the dev set is
-one sentence, whose times are known.
+The figures are word errors by kind, doubled words, sentence ends and times. Each segment of the dev
+set is one sentence with known times.
   python -m lab.real_world.speech RUN OFFLINE --devset DIR --output FILE
-RUN is a target folder of simulstream-eval, OFFLINE the output folder of alignatt offline.
+RUN is a target folder of simulstream-eval, and OFFLINE is the output folder of alignatt offline.
 """
 
 import argparse

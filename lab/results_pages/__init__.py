@@ -1,1 +1,1 @@
-"""Pages of docs/results, written from the JSON in lab/results."""
+"""Write the pages of docs/results from the JSON in lab/results."""

@@ -1,13 +1,13 @@
 """Write docs/results/*.md and the table of README.md from the JSON files in lab/results.
 
-The table of policies in docs/models.md is written from their classes.
+The table of policies in docs/models.md is generated from the classes of the policies.
 
 Examples:
   write the pages:
     python -m lab.results_pages
-  import new figures of the engine first:
+  first import new figures of the engine:
     python -m lab.results_pages --add outputs/bench/engine.json engine
-  import those of the embedded dev set:
+  first import figures of the embedded dev set:
     python -m lab.results_pages --devset outputs
 
 The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high of
@@ -120,7 +120,7 @@ def add_devset(outputs: Path) -> None:
     """Collect the scores of the embedded dev set from the folders of its runs."""
     streamed = _scores(outputs, RUNS, "scores.json", (*_KEPT, "transcript"))
     if not streamed:
-        raise SystemExit(f"{outputs} holds no scores of {', '.join(RUNS)}: run make dev-low first")
+        raise SystemExit(f"{outputs} has no scores of {', '.join(RUNS)}: run make dev-low first")
     offline = _scores(outputs, OFFLINE, "offline.json", ("bleu", "chrf", "wer", "wer_interval"))
     signature = streamed[-1][0]
     content = {
@@ -152,7 +152,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "import new figures as lab/results/NAME.json, with today's commit and date"
     add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
-    add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the dev set")
+    add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the embedded dev set")
     return parser
 
 

@@ -1,24 +1,24 @@
 """Smoke-test the configurations of real models with random models of the same architecture.
 
-For every configuration a random translation model is written in the class, the files, the layers
-and the heads of the published one, with as many ids that end a turn. Recognizer and aligner are the
-embedded ones. Whisper and Gemma-4's audio tower are random, except for a last layer that makes them
-always transcribe one sentence: they test that a front end is served, prompted and read correctly,
-but not recognition. The same YAML, with paths, types and shares of a GPU's memory replaced, then
-translates a piece of the embedded talk to the end of the stream:
-  as written   the configuration is refused, and every missing checkpoint is named with its command
-  stream       nothing fails, the closing pass ends, the emitted units rebuild the text, and no
+For every configuration, a random translation model is written with the class, files, layers, heads
+and stop ids of the published model. The recognizer and the aligner are the embedded models. Whisper
+and Gemma-4's audio tower are random, except for a last layer that makes them always transcribe one
+sentence. They test that a front end is served, prompted and read correctly, but not recognition.
+The same YAML, with replaced paths, types and shares of GPU memory, then translates a part of an
+embedded talk to the end of the stream:
+  as written   the configuration is refused, with the command for every missing checkpoint
+  stream       there is no error, the closing pass ends, the emitted units give the text, and no
                sentence is lost
-  rows         with head sets: the gate reads rows, and they are within 1e-4 of Transformers' eager
-               attention in float32
+  rows         with head sets: the gate reads rows, which differ by at most 1e-4 from Transformers'
+               eager attention in float32
 
 Examples:
-  every configuration that asks for real models:
+  test every configuration of real models:
     python -m lab.stand_ins
-  one of them, on a longer piece:
+  test one configuration with more speech:
     python -m lab.stand_ins --config iwslt26-low --seconds 30
 
-exit status: 0 all passed; 1 a check failed, with its name; 2 nothing was started
+exit status: 0 success; 1 a check failed; 2 failure before the start
 """
 
 import argparse
@@ -47,13 +47,13 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = commands.parser("lab.stand_ins", __doc__)
     add = parser.add_argument
-    add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
-    add("--seconds", type=float, default=8.0, help="of the talk; default %(default)s")
+    add("--config", nargs="+", metavar="NAME", help="configurations; default: all with real models")
+    add("--seconds", type=float, default=8.0, help="length of the talk; default %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     from transformers.utils import logging  # reads the environment when it is imported
 
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def real_configurations() -> list[str]:
-    """Names of the packaged configurations of real models, model by model: fewer engine starts.
+    """Return the packaged configurations of real models, sorted by model to start fewer engines.
 
     `make real` runs those of CTranslate2 on their own weights.
     """
@@ -98,7 +98,7 @@ def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehea
     for name, config in configs.items():
         model = config.models.translation.path
         if model not in SHAPES:
-            raise ConfigError(f"{name}: there is no stand-in for {model}, only for {list(SHAPES)}")
+            raise ConfigError(f"{name}: no stand-in for {model}; expected one of {list(SHAPES)}")
     try:
         for name, config in configs.items():
             yield from rehearse(name, config, audio, folder)

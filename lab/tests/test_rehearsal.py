@@ -71,7 +71,7 @@ def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
 
 
 def test_what_cannot_be_rehearsed_is_refused():
-    with pytest.raises(ConfigError, match="there is no stand-in for micro_models/gemma4"):
+    with pytest.raises(ConfigError, match="no stand-in for micro_models/gemma4"):
         stand_ins.main(["--config", "micro-low"])
 
 
