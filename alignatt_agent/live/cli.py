@@ -26,9 +26,9 @@ formats
   jsonl   one object per emitted unit: target, text, start and end of the words that it translates,
           and emission_time (seconds of audio so far; with mic, seconds of real time)
 
-txt and jsonl are printed, unless --output is given; srt and vtt are always written to files. The
-files are named STEM.CODE.FORMAT; the default STEM is the name of the recording. An existing file is
-an error, unless --overwrite is given.
+txt and jsonl are printed unless --output is given; srt and vtt are always written to files. The
+files are named STEM.CODE.FORMAT; the default STEM is the name of the recording. Existing files are
+refused unless --overwrite is given.
 
 exit status: 0 success; 1 failure while running; 2 failure before the start; 130 interrupted. After
 a failure or an interrupt, the output so far is written.

@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     text = "secrets of speakers, one per line (sent as ?token=... or Authorization: Bearer ...); "
     text += "default: the environment variable ALIGNATT_TOKEN, which ps does not show"
     add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
-    text = "first: public address of the server, for links; further ones: hosts of speakers' pages"
+    text = "public address of the server, for links; repeat for further hosts of speakers' pages"
     add("--origin", action="append", default=[], metavar="URL", help=text)
     text = "hosts of pages that may show captions, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
