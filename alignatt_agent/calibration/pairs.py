@@ -42,7 +42,7 @@ class CalibrationError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A source sentence and its translation, in the form of the recognizer and the model.
+    """A source sentence and its translation, as written by the recognizer and the model.
 
     A target unit is a word or a punctuation mark; in a script without spaces it is a character, or
     a run of Latin letters and digits.

@@ -44,7 +44,7 @@ def gpus() -> tuple[Gpu, ...]:
         found = [row for row in rows if len(row) == fields.count(",") + 1]
     order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if order != "PCI_BUS_ID" and len({row[0] for row in found}) > 1:
-        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}; set it to PCI_BUS_ID")
+        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}; expected PCI_BUS_ID")
     cards = {row[2]: _gpu(*row) for row in found}
     asked = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(cards)) if cards else ""
     names = takewhile(lambda name: name not in ("", "-1"), map(str.strip, asked.split(",")))
@@ -70,7 +70,7 @@ def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
     found = [card for k, (uuid, card) in places if name == str(k) or uuid.startswith(name)]
     if len(found) != 1:
         known = ", ".join(f"{place} or {uuid}" for place, uuid in enumerate(cards))
-        raise ConfigError(f"CUDA_VISIBLE_DEVICES has {name!r}; expected one of {known}")
+        raise ConfigError(f"CUDA_VISIBLE_DEVICES has {name!r}, but `nvidia-smi` lists {known}")
     return found[0]
 
 

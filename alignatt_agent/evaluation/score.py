@@ -104,8 +104,8 @@ def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list
         for key, name in _SHARED.items():
             if key in signature and theirs.get(key) != signature[key]:
                 raise ScoringError(
-                    f"{path} is not comparable with {signature['config']} {target}: {name}: "
-                    f"got {theirs.get(key)}, expected {signature[key]}"
+                    f"{path} is not comparable with {signature['config']} {target}: its {name} is "
+                    f"{theirs.get(key)}, expected {signature[key]}"
                 )
         found[target] = content
     return list(found.values())

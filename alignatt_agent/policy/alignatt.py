@@ -72,7 +72,7 @@ class AlignAtt(Policy):
             return Decision(0, StopReason.DRAFT_END)
         if draft.rows is None or len(draft.rows.source) != len(draft.token_ids):
             raise ValueError(
-                f"expected {len(draft.token_ids)} attention rows (one per drafted token), got "
+                f"expected {len(draft.token_ids)} attention rows, one per drafted token, got "
                 f"{draft.rows and len(draft.rows.source)}: draft with a readout"
             )
         scan = Scan(self, frontier)

@@ -1,4 +1,4 @@
-"""Run the live server on Ray Serve: the application is the ingress, the engines are replicas.
+"""Run the live server on Ray Serve: the application is the ingress; engines are replicas.
 
 A talk is one request to a replica, which lasts as long as the talk. Ray Serve therefore schedules
 talks: it sends a new talk to a replica with a free place, adjusts the number of replicas to the

@@ -15,7 +15,7 @@ _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
 """Limits of a transcript; the fastest speakers of English need under 8 tokens per second."""
 
 _SAMPLE_S = 2.0
-"""Fastest repetition of a language's sample sentence, 39 letters of English per second."""
+"""Minimum seconds for a language's sample sentence: 39 letters per second in English."""
 
 
 class ChatTemplateError(AlignAttError, ValueError):

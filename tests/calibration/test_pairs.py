@@ -109,7 +109,7 @@ def test_the_embedded_dev_set_is_never_used():
 
 def test_generated_pairs_need_a_checkout(monkeypatch):
     monkeypatch.setitem(sys.modules, "lab.micro_world.pairs", None)
-    with pytest.raises(PairsError, match="lab/micro_world/ of the repository: run from a checkout"):
+    with pytest.raises(PairsError, match="lab/micro_world of the repository: run from a checkout"):
         read_pairs("micro:5", EN, DE)
 
 

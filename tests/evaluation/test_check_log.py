@@ -80,7 +80,7 @@ RULES = [
     (drop(4), "cut-talk", "cut-talk", "talk0: processed up to 1.700 s, but"),
     (edit(6, 7, 8, generated_tokens=[]), "empty-talk", "empty-talk", "talk1: nothing was emitted"),
     (edit(3, deleted_tokens=["ist"]), "append-only", "", "1 tokens of talk0 were deleted (line 4)"),
-    (edit(3, total_audio_processed=0.9), "chunks", "", "steps of 850 ms (chunk_ms): line 4"),
+    (edit(3, total_audio_processed=0.9), "chunks", "", "multiples of 850 ms (chunk_ms): line 4"),
     (say("zwei Worte"), "units", "", SPACE),
     (say("a\u00a0b"), "units", "units", SPACE),
     (say("a\u3000b"), "units", "units", f"'a\\u3000b' {SPACE}"),

@@ -55,7 +55,7 @@ def test_all_problems_at_once(devset):
     (devset / "wav" / "talk0.wav").unlink()
     (devset / "wav" / "talk1.wav").write_bytes(b"ID3 not a wav file")
     (devset / "ref" / "de.txt").write_text("one line\n")
-    lines = "de.txt has 1 lines, audio-segments.yaml has 5 segments"
+    lines = "de.txt has 1 lines, but audio-segments.yaml has 5 segments"
     missing = "talk0.wav is not in", "is not a WAV file", "it.txt does not exist"
     problems(devset, ["de", "it"], lines, *missing)
     write_talk(devset / "wav" / "talk0.wav", np.zeros(0))

@@ -184,7 +184,7 @@ def test_a_journal_survives_the_server(tmp_path, torn, caplog):
     again.rooms.sweep()
     file.write_text(file.read_text().replace('"protocol":2', '"protocol":1'))  # an older server
     assert not live.make_service(tmp_path, journal=copied).rooms.find("talk")
-    assert f"{file} is skipped" in caplog.text
+    assert f"skipped {file}" in caplog.text
     assert "protocol Input should be 2" in caplog.text
 
 

@@ -79,7 +79,7 @@ def keep_only(bundle, name):
         (logged(lambda entries: entries[-1].update(deleted_tokens=["Wort1"])), {"append-only"}, ""),
         (log_of_another_target, {"direction"}, "the output is not de"),
         *(
-            (of_version(name, "0.0.9"), {"versions"}, f"{name} was 0.0.9, the")
+            (of_version(name, "0.0.9"), {"versions"}, f"the run used {name} 0.0.9, but")
             for name in ("omnisteval", "simulstream", "alignatt_agent", "vllm")
         ),
         (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
@@ -149,7 +149,7 @@ def test_exit_status_and_text(bundle, capsys, tmp_path):
     logged(lambda entries: entries.extend(entries[:]))(bundle)
     assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
     text = capsys.readouterr().out
-    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: has 2 runs" in text
+    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: the log has 2 runs" in text
     assert "fix: Simulstream appends to an existing log: delete the log" in text
     assert "violation(s)" in text
     assert run("submission", ["check", str(tmp_path)]) == 2

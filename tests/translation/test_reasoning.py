@@ -49,7 +49,7 @@ REASONING = {
         turns("<|", "", "{{- 'Here are my reasoning steps:\\n' -}}"),
         "reasoning steps:', but",
     ),
-    "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished one"),
+    "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished answer"),
     "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
     "Apriel 1.5, in the system turn": (
         "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),
