@@ -45,7 +45,7 @@ class Study:
             raise ConfigError(f"--streams {self.streams}: expected at least 1 concurrent talk")
         low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
         if low != high:
-            raise ConfigError("the low and high configurations have different models: use the same")
+            raise ConfigError("the low and high configurations must use the same models")
 
 
 def conduct(
