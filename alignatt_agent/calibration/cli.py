@@ -175,5 +175,5 @@ def _merge(arguments: argparse.Namespace) -> int:
     write(arguments.output, content)
     rows = losses(heads, [*sets, *map(load_head_set, arguments.judge)])
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
-    print(f"mean Translation Scores of {len(heads)} heads; wrote {arguments.output}")
+    print(f"mean Translation Score of {len(heads)} heads; written to {arguments.output}")
     return 0

@@ -67,7 +67,7 @@ def losses(
             item.direction,
             mean(item, item.heads[: len(merged)]),
             mean(item, merged),
-            "" if item.scores.keys() >= set(merged) else "at least; scores are missing",
+            "" if item.scores.keys() >= set(merged) else "lower bound: scores are missing",
         )
         for item in judged
     ]

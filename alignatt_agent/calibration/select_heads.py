@@ -127,7 +127,7 @@ def _parts(
         first, second = ([first[place] for place in part] for part in parts)
     if not first or not second:
         raise CalibrationError(
-            f"{len(first)} calibration and {len(second)} held-out pairs are usable; expected both"
+            f"{len(first)} calibration and {len(second)} held-out pairs are usable; add pairs"
         )
     return first, second
 

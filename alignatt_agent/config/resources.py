@@ -30,7 +30,7 @@ def read_text(path: Path) -> str:
         text, bad = "", error.start
     if bad >= 0:
         line, kind = data.count(b"\n", 0, bad) + 1, "UTF-16" if b"\0" in data else "ISO-8859-1"
-        fix = f"if it is {kind}: iconv -f {kind} -t UTF-8 {path} > NEW"
+        fix = f"if the encoding is {kind}, run iconv -f {kind} -t UTF-8 {path} > NEW"
         raise ConfigError(f"{path} is not UTF-8 text (line {line}); {fix}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

@@ -109,7 +109,7 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
     """Check that every configured head set fits the layers and heads of the translation model."""
     if not config.head_sets:
-        fix = "name one per target language under head_sets"
+        fix = "add a head set for each target language under head_sets"
         failed = config.policy.reads != "tokens"
         return [Check("head sets", "FAIL" if failed else "warn", "none is configured", fix)]
     source, model = language(config.source_language), config.models.translation

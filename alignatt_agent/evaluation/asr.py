@@ -113,7 +113,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     path = RunFiles(run).records
     if not path.is_file():
         raise ScoringError(
-            f"{path} does not exist: {run} is not a target folder that simulstream-eval streamed"
+            f"{path} does not exist: {run} is not a target folder of a streamed run"
         )
     records = list(read_steps(path))
     errors = tail_errors(records, reference_transcripts(checked), language(code).spaced)

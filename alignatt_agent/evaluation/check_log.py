@@ -165,7 +165,7 @@ def _positions(
             if abs(chunk.audio_s - number * chunk_ms / 1000) > CLOCK_S
         ]
         if off:
-            message = f"{talk.name}: not multiples of {chunk_ms} ms (chunk_ms): {_lines(off)}"
+            message = f"{talk.name}: not in multiples of {chunk_ms} ms (chunk_ms): {_lines(off)}"
             fix = (
                 "use the unaltered log of simulstream_inference and the agent.yaml of the same run"
             )

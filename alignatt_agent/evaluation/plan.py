@@ -111,7 +111,7 @@ def plan(
     names = [Path(config).stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"--config names {', '.join(twice)} twice; name each once")
+        raise ConfigError(f"--config has {', '.join(twice)} twice; give each name once")
     clock = "audio by the clock" if paced else "not paced"
     latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
     runs = []

@@ -160,7 +160,7 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
             raise ConfigError(f"--output: {path} is a folder, or is not writable")
         if path.is_file() and not overwrite:
-            raise ConfigError(f"{path} exists: add --overwrite, or name another with --output")
+            raise ConfigError(f"{path} exists: add --overwrite, or choose another --output")
 
 
 _ENDS = signal.SIGTERM, signal.SIGHUP

@@ -20,7 +20,7 @@ WRITE_S = 10.0
 """Seconds between two writes of subtitles; a killed process loses at most this much."""
 OPEN = 64
 """Number of cues at the end that later units may still change."""
-APPROXIMATE = "times are approximate: words were timed by when they were first heard"
+APPROXIMATE = "times are approximate: words are timed by the first hypothesis with the word"
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:

@@ -101,13 +101,13 @@ class Limits:
         if self.hosts and _host(f"//{host}") not in names:
             # DNS rebinding: a foreign page's host name now points to this machine.
             raise RefusedError(
-                "host", f"unknown host name {host!r}: serve with --origin https://{host}"
+                "host", f"unknown host name {host!r}: start with --origin https://{host}"
             )
         origin = connection.headers.get("origin")
         known = {*self.origins, *(self.embed if viewing else ())}
         if origin and _split(origin).netloc != host and origin not in known:
             option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
-            raise RefusedError("origin", f"pages of {origin[:80]} are refused: serve with {option}")
+            raise RefusedError("origin", f"pages of {origin[:80]} are refused: start with {option}")
         given, client = _shown(connection), connection.client
         address = ":".join(client.host.split(":")[:4]) if client else ""  # IPv6: the network part
         wrong = self.guesses.get(address, set())

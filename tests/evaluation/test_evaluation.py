@@ -28,7 +28,7 @@ def test_dry_run_loads_nothing(call):
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),
         (("--devset", "/nowhere"), "audio-segments.yaml does not exist"),
-        (("--config", "low.yaml", "other/low.yaml"), "names low twice"),
+        (("--config", "low.yaml", "other/low.yaml"), "has low twice"),
         (("--comet", "xcomet-xl"), "make setup-comet"),
     ],
 )
