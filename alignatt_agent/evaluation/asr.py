@@ -112,9 +112,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
     checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
     if not path.is_file():
-        raise ScoringError(
-            f"{path} does not exist: {run} is not a target folder of a streamed run"
-        )
+        raise ScoringError(f"{path} does not exist: {run} is not a target folder of a streamed run")
     records = list(read_steps(path))
     errors = tail_errors(records, reference_transcripts(checked), language(code).spaced)
     report = {

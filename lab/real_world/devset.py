@@ -1,4 +1,4 @@
-"""Dev sets of handbook sentences: talks of synthetic voices with pauses, noise and echo."""
+"""Make dev sets of handbook sentences: synthetic voices with pauses, noise and echo."""
 
 import random
 import shutil

