@@ -25,37 +25,37 @@ $(STAMP): requirements/$(EXTRA).txt requirements/torch-cpu.txt pyproject.toml
 	@PYTHON="$(PYTHON)" sh requirements/install.sh $(EXTRA)
 	@touch $@
 
-dev-low: $(STAMP) ## stream and score the dev set at low latency, MODELS= DEVSET= TARGETS=
+dev-low: $(STAMP) ## stream and score the dev set at low latency (variables MODELS, DEVSET, TARGETS)
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-low --target $(TARGETS) \
 		--devset $(DEVSET) --output $(OUTPUT)low
 
-dev-high: $(STAMP) ## stream and score the dev set at high latency, MODELS= DEVSET= TARGETS=
+dev-high: $(STAMP) ## stream and score the dev set at high latency (variables MODELS, DEVSET, TARGETS)
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-high --target $(TARGETS) \
 		--devset $(DEVSET) --output $(OUTPUT)high
 
-test: lint ## run lint and the tests of the product, the end-to-end ones included
+test: lint ## run lint and all tests of the package, including the end-to-end tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests
 
-test-lab: $(STAMP) ## run the tests of lab/: embedded models, parity, bench, curves, rehearsal
+test-lab: $(STAMP) ## run the tests of lab/
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest lab/tests
 
-lint: $(STAMP) ## ruff, mypy --strict, import contracts, lines by room
+lint: $(STAMP) ## run ruff, mypy --strict, the import contracts and the line limits
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m lab.lines
 
-measure: $(STAMP) ## measure the embedded models one by one: WER, aligner error, off-line BLEU
+measure: $(STAMP) ## measure the embedded models: WER, aligner error, off-line BLEU
 	@$(BIN)/python -m lab.micro_world.measure
 
 parity: $(STAMP) ## compare the engine's attention rows with Transformers, in every mode
 	@$(BIN)/python -m lab.parity --output outputs/parity
 
-rehearse: $(STAMP) ## run every configuration of real models on random stand-ins for them
+rehearse: $(STAMP) ## run every configuration of real models on random models
 	@$(BIN)/python -m lab.stand_ins
 
-bench: $(STAMP) ## time the engine against its alternatives; leave the machine alone meanwhile
+bench: $(STAMP) ## time the engine against its alternatives; do not use the machine meanwhile
 	@$(BIN)/python -m lab.bench --output outputs/bench
 
 results: $(STAMP) ## write docs/results and the table of README from lab/results
@@ -64,43 +64,43 @@ results: $(STAMP) ## write docs/results and the table of README from lab/results
 doctor: $(STAMP) ## check this machine: versions, models, exactness and speed of the engine
 	@$(BIN)/alignatt doctor --config $(MODELS)-low
 
-curves: $(STAMP) ## quality against latency for every policy, and the ablation of the gate
+curves: $(STAMP) ## draw quality against latency for every policy, and ablate the gate
 	@$(BIN)/python -m lab.curves --config-low $(MODELS)-low --config-high $(MODELS)-high \
 		--target $(TARGETS) --devset $(DEVSET) --output outputs/curves-$(MODELS)
 
-submission: $(STAMP) ## bundle the last dev-low and dev-high for IWSLT, and check the bundle
+submission: $(STAMP) ## build and check an IWSLT bundle from the last dev-low and dev-high
 	@$(BIN)/alignatt submission build --config $(MODELS)-low $(MODELS)-high --target $(TARGETS) \
 		--devset $(DEVSET) --runs $(OUTPUT)low $(OUTPUT)high --output outputs/submission
 
-setup-comet: ## create .venv-comet, an environment of its own for COMET and XCOMET-XL
+setup-comet: ## create .venv-comet, a separate environment for COMET and XCOMET-XL
 	@PYTHON="$(PYTHON)" sh requirements/install-comet.sh $(EXTRA)
 
-setup-browser: ## install Chromium, for the tests of the live page (Debian, Ubuntu)
+setup-browser: ## install Chromium for the tests of the live page (Debian, Ubuntu)
 	@sh requirements/install-chromium.sh
 
-docs: ## build the documentation as a site in build/site, in an environment of its own
+docs: ## build the documentation site in build/site, in a separate environment
 	@PYTHON="$(PYTHON)" sh requirements/install-docs.sh
 	@.venv-docs/bin/python -m lab.docs_site build/site-source
 	@.venv-docs/bin/zensical build --strict --clean --config-file mkdocs.yml
 
-film: $(STAMP) setup-browser ## film the live page on the embedded models, for the README
+film: $(STAMP) setup-browser ## record a film of the live page with the embedded models, for the README
 	@OMP_NUM_THREADS=1 $(BIN)/python -m lab.pages.film docs/page.gif
 
-shots: $(STAMP) setup-browser ## photograph the live pages into outputs/shots, and apply axe's rules
+shots: $(STAMP) setup-browser ## take screenshots of the live pages in outputs/shots, and check them with axe
 	@OMP_NUM_THREADS=1 $(BIN)/python -m lab.pages.shots outputs/shots
 
-micro-models: $(STAMP) ## rebuild the embedded models and dev set from nothing (hours on a laptop)
+micro-models: $(STAMP) ## rebuild the embedded models and dev set from scratch (hours on a laptop)
 	@$(BIN)/python -m lab.micro_world --output micro_models
 	@$(MAKE) micro-heads
 
-micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model, for both of its behaviours
+micro-heads: $(STAMP) ## calibrate the head sets of the embedded translation model
 	@for model in micro micro-follows; do for target in de it zh; do \
 		$(BIN)/alignatt calibrate run --config $$model-low --source en --target $$target \
 			--pairs micro:60:77 --held-out micro:60:78 --row predicting \
 			--output outputs/head_sets/$$model-en-$$target.json && \
 		cp outputs/head_sets/$$model-en-$$target.json head_sets/ || exit; done; done
 
-real: $(STAMP) ## measure real models on real text, from nothing (hours); see lab/real_world/README.md
+real: $(STAMP) ## measure real models on real text, from scratch (hours); see lab/real_world/README.md
 	@$(BIN)/python -m lab.real_world
 
 clean: ## remove .venv, outputs and caches
