@@ -1,1 +1,1 @@
-"""Experiments and measurements: embedded models, parity, benchmarks, curves, results."""
+"""Experiments and checks: embedded models, stand-ins, parity, benchmarks, curves, results."""

@@ -1,4 +1,4 @@
-"""Share functions of the lab's commands: parsers, JSON files with the machine, tables."""
+"""Helpers of the lab commands: parsers, JSON files that name the machine, tables."""
 
 import argparse
 import json

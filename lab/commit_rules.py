@@ -1,4 +1,4 @@
-"""Compute the table of commit rules in docs/evidence.md from constructed talks or recorded words.
+"""Print the table of commit rules of docs/evidence.md, from constructed talks or recorded words.
 
 Examples:
   python -m lab.commit_rules

@@ -21,7 +21,7 @@ CHECKS = ("machine_checks", "config_checks", "engine_checks", "parity_check", "p
 def main(argv: list[str] | None = None) -> int:
     """Write the sources; return the exit status."""
     parser = argparse.ArgumentParser("python -m lab.docs_site", description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of the sources, which is replaced")
+    parser.add_argument("folder", type=Path, help="folder for the sources; its files are deleted")
     folder = parser.parse_args(argv).folder
     shutil.rmtree(folder, ignore_errors=True)
     pages = {
@@ -75,8 +75,8 @@ def troubleshooting() -> str:
     lines = [
         "# Troubleshooting",
         "",
-        "`alignatt doctor --config NAME` runs these checks and prints a fix for each failure. "
-        "This page is generated from the source code; … stands for values of the machine.",
+        "`alignatt doctor --config NAME` runs these checks and prints a fix for each failed check. "
+        "This page is generated from its source. … stands for values that depend on the machine.",
         "",
         "| Check | Found | Fix |",
         "|---|---|---|",

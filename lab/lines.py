@@ -1,7 +1,7 @@
 """Compare the lines of Python in each package with the limits in ``pyproject.toml``.
 
-A package may grow only in a change that raises its limit, so that reviewers see it. Files of more
-than 350 lines are only reported; a file need not be split because of the limit.
+A package can grow only if the same change raises its limit, so reviewers see the growth. Files with
+more than 350 lines are only reported, because no file should be split just for the limit.
   python -m lab.lines
   python -m lab.lines --write     (lower the limits to the current lines; raise limits by hand)
 """

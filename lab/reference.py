@@ -1,4 +1,4 @@
-"""Draft greedily with Transformers, for comparison with the served engine."""
+"""Greedy drafts by Transformers, for comparison with the drafts of the served engine."""
 
 from collections.abc import Sequence
 from typing import Any

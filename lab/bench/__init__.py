@@ -1,1 +1,1 @@
-"""Benchmark the engine against its alternatives."""
+"""Benchmark of the engine and its alternatives."""

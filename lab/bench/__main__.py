@@ -1,13 +1,13 @@
 """Measure the cost of attention capture and early stop.
 
-The command reports milliseconds per token for the embedded model and a model of 200 M parameters.
-All contenders are paired in one run; every vLLM contender runs eager and compiled:
+It reports milliseconds per token of the embedded model and of a model of 200 M parameters. All
+engines are paired in one run. Every vLLM engine runs in eager and in compiled mode:
   transformers eager          all attention matrices are materialized
-  transformers sdpa qk-fast   fused attention; the requested rows are recomputed
+  transformers sdpa qk-fast   fused attention; the required rows are recomputed
   vllm plain                  without the capture worker
-  vllm capture                rows of 8 heads with every draft
-  vllm capture + early stop   also with the gate in the engine, which never closes here
-cold: no part of the prompt is in the prefix cache. warm: all complete blocks are in the cache.
+  vllm capture                with rows of 8 heads for every draft
+  vllm capture + early stop   also with the gate in the engine, which accepts all tokens here
+cold: no part of the prompt is in the prefix cache. warm: all full blocks are, as in a stream.
 The prompts have 60, 180 and 420 tokens, and half of them have an accepted prefix. Drafts have 16
 to 20 tokens and never end early. All engines are started several times, because two
 processes of the same engine differ by a few percent.
@@ -20,9 +20,9 @@ Examples:
   do a test run of some minutes:
     python -m lab.bench --output outputs/bench --quick
 
-The figures are written to OUT/engine.json.
+output: OUT/engine.json
 
-exit status: 0 success; 1 failure while running; 2 failure before the start
+exit status: 0 success; 1 a measurement failed; 2 nothing was started
 """
 
 import argparse
@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.bench", __doc__)
     add = parser.add_argument
     shared_options(parser, output={"required": True})
-    text = "do a test run with fewer rounds, without the model of 200 M parameters"
+    text = "run a quick test with fewer rounds and without the model of 200 M parameters"
     add("--quick", action="store_true", help=text)
     return parser
 
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.disable_progress_bar()
     report = engine_report(arguments.output / "models", arguments.quick)
     commands.write_json(arguments.output / "engine.json", report)
-    print(f"{report['device']}, {report['threads']} threads for every contender")
+    print(f"{report['device']}, {report['threads']} threads for every engine")
     for table in PAGES["pages"]["engine"]["tables"]:
         print(f"\n{table['title']}\n{markdown(table, report)}")
     return 0

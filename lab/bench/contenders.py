@@ -1,4 +1,4 @@
-"""Define the contenders of the benchmark: vLLM with and without capture, and Transformers."""
+"""The engines that the benchmark compares: vLLM with and without capture, and Transformers."""
 
 import os
 import time

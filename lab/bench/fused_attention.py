@@ -1,7 +1,7 @@
-"""Compute rows from Transformers' fused attention (*qk-fast*), for benchmark and parity matrix.
+"""Rows from Transformers' fused attention (*qk-fast*), for the benchmark and the parity check.
 
-The fused function returns no weights, so the requested rows are recomputed from its queries and
-keys.
+The fused function returns no weights, so the required rows are computed again from its queries
+and keys.
 """
 
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Run rounds of the benchmark: all contenders in turn on the same prompts, paired."""
+"""Rounds of the benchmark: all engines process the same prompts, one at a time, paired."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Compute curves of quality against latency for every policy, on equal transcripts and drafts."""
+"""Quality-latency curves of every policy, on the same transcripts and drafts."""

@@ -1,32 +1,32 @@
-r"""Draw quality against latency for every policy on the same stream, and ablate the gate.
+r"""Plot quality against latency for every policy on the same stream, and run ablations of the gate.
 
-Every block of lab/curves/grid.yaml is a policy with its parameters. Speech is transcribed once,
-and prompts are drafted once with the rows of the same heads. The results and their times are stored
-in OUT/cache.sqlite and shared by all runs. A run has exactly the output of simulstream-eval with
-the same configuration; its computation times are the stored times.
+Every block of lab/curves/grid.yaml is a policy with its parameters. Speech is transcribed once, and
+each prompt is drafted once, with the rows of the same heads. All runs share these results and their
+computation times in OUT/cache.sqlite. The output of a run is identical to that of
+simulstream-eval with the same configuration. Its computation times are the stored ones.
 
 Examples:
-  compare policies on the embedded models with three targets and about half of the points:
+  run about half of the points with the embedded models and three targets:
     python -m lab.curves --output outputs/curves --points quick
-  compare the operating points with rivals on a dev set that no setting was chosen on:
+  compare the operating points with other policies on a dev set not used for tuning:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
         --only local_agreement-c500-n2 local_agreement-c500-n3 local_agreement-c500-n4
-  stream many talks concurrently, if computation-aware latency is not needed:
+  run many talks concurrently, if computation-aware latency is not needed:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
-  use your own models and dev set on a cluster, with one talk per worker:
+  run your own models and dev set on a cluster, one talk per worker:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --target de --output outputs/my-curves
 
 files in OUT
   bleu-cu, bleu-ca, chrf-cu, chrf-ca   .png and .svg: Pareto fronts with bootstrap bands
-  curves.json     all figures, including the gate with one setting changed at a time
-  runs/, ablation/runs/   configuration, Simulstream's log and OmniSTEval's files of each run
+  curves.json     all figures, including the ablations of the gate
+  runs/, ablation/runs/   for each run: configuration, Simulstream's log and OmniSTEval's files
 
-Run the command again to resume. Runs whose configuration, models or audio have changed
-are repeated. Some runs of the size quick are not part of full, but they share results.
+To resume an interrupted command, run it again. If the configuration, models or audio of a run have
+changed, the run is repeated. Some runs of `quick` are not part of `full`. Both share results.
 
-exit status: 0 success; 1 a run or the scoring failed; 2 failure before the start
+exit status: 0 success; 1 a run or the scoring failed; 2 nothing was started
 """
 
 import argparse
@@ -59,13 +59,13 @@ def build_parser() -> argparse.ArgumentParser:
     counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
     text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)
-    text = "points to run in addition to the operating points, without ablations; default all"
+    text = "run only these points and the operating points, without ablations; default: all points"
     add("--only", nargs="+", metavar="NAME", default=[], help=text)
     for name in OPERATING:
         text = f"configuration for {name} latency (name or path); default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
     text = (
-        "number of concurrent talks, which engines batch; CA then includes waits for other talks; "
+        "number of concurrent talks, which are batched; CA then includes their waiting times; "
         "default %(default)s"
     )
     add("--streams", type=int, default=1, metavar="N", help=text)
@@ -111,11 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = options_of(arguments)
     study = study_from(arguments)
     if cluster is not None and study.streams > 1:
-        raise ConfigError("--streams needs one machine: a worker of --ray streams one talk")
+        raise ConfigError("--streams cannot be used with --ray: each worker streams one talk")
     try:
         content = conduct(study, cluster)
     except AlignAttError as error:
-        raise CurvesError(f"{error}; run the command again to resume") from error
+        raise CurvesError(f"{error}; the same command resumes the runs") from error
     print("\n".join(tables(content)))
     print(f"files: {arguments.output}/")
     return 0

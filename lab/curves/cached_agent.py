@@ -1,4 +1,4 @@
-"""Run the agent on cached engines; its logs contain the times of the first computation."""
+"""The agent with cached engines. Its logs contain the times of the first computation."""
 
 import json
 import logging
@@ -106,7 +106,7 @@ class CachedDrafts:
     ) -> Draft:
         """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
         if gate is not None or resumed is not None:
-            raise ValueError("only whole drafts are cached: set early_stop to false")
+            raise ValueError("only whole drafts are cached: set debug.early_stop: false")
         key = key_of(
             "draft",
             _DRAFT_FORM,

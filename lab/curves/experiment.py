@@ -1,4 +1,4 @@
-"""Compute curves, comparisons and ablations from two configurations and a dev set."""
+"""Compute curves, dominance and ablations from two configurations and a dev set."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class Study:
 
     def __post_init__(self) -> None:
         if self.streams < 1:
-            raise ConfigError(f"--streams {self.streams}: expected at least 1 concurrent talk")
+            raise ConfigError(f"--streams {self.streams}: expected a number of talks, 1 or more")
         low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
         if low != high:
             raise ConfigError("the low and high configurations must use the same models")

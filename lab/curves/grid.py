@@ -1,4 +1,4 @@
-"""List the runs of a sweep in ``grid.yaml``: policies with parameters, and ablations."""
+"""The runs of a sweep, as listed in ``grid.yaml``: policies with parameters, and ablations."""
 
 import itertools
 import json

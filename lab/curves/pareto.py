@@ -1,4 +1,4 @@
-"""Compute resampled Pareto fronts of quality and latency, and compare at equal latency."""
+"""Pareto fronts of quality and latency with bootstrap bands, and comparisons at equal latency."""
 
 from __future__ import annotations
 

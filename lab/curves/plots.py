@@ -1,4 +1,4 @@
-"""Quality against latency, one panel per target (matplotlib, extra ``plots``)."""
+"""Plots of quality against latency, one panel per target (matplotlib, extra ``plots``)."""
 
 import textwrap
 from collections.abc import Mapping, Sequence

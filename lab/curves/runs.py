@@ -1,4 +1,4 @@
-"""The runs of a sweep: planned, streamed on cached engines, and scored segment by segment."""
+"""Plan the runs of a sweep, stream them with cached engines, and score them by segment."""
 
 import os
 from collections.abc import Mapping, Sequence

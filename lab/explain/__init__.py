@@ -1,1 +1,1 @@
-"""One draft in detail: the request, its tokens, the attention of each word."""
+"""A single draft in detail: the request, its tokens, and the attention of each word."""

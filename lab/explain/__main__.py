@@ -1,4 +1,4 @@
-r"""Draft once, and show the attention of each word and the words that the gate accepts.
+r"""Draft one sentence, show the source words that each word attends to, and the gate's decision.
 
 Example:
   python -m lab.explain "We have trained the large model that our students should" \
@@ -44,7 +44,7 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
     accessible = len(words) if arguments.accessible is None else arguments.accessible
     if not words or not 1 <= accessible <= len(words):
         raise ConfigError(
-            f"--accessible {accessible}: expected 1 to {len(words)}, the number of words"
+            f"--accessible {accessible}: expected 1 to {len(words)} words of the source"
         )
     readout = readout_for(config, head_set_for(config, source, target.code), target)
     engine = Reference(str(locate_one(config.models.translation)))

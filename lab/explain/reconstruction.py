@@ -1,4 +1,4 @@
-"""One draft in detail: the request, the attention, and the decision of the gate."""
+"""A single draft in detail: the request, the attention, and the decision of the gate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Run the measurements that need a GPU, in parts of at most nine minutes."""
+"""Measurements that need a GPU, in parts of less than nine minutes."""

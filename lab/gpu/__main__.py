@@ -1,21 +1,21 @@
-"""Measure exactness of rows, speed and memory on a GPU.
+"""Measure exactness of attention rows, speed and memory on a GPU.
 
-The models have random weights with the published dimensions. Every part runs in a separate process
-with a time limit, and writes OUT/PART.json and OUT/PART.log. If a part fails, the other parts still
-run. Run the command again to resume: successful parts are skipped. With --minutes, it stops before
-a part that may not end in time. OUT/results.tar.xz contains all JSON files and logs.
+The models have the published dimensions of the real models, and random weights. Every part runs in
+its own process with a time limit, and writes OUT/PART.json and OUT/PART.log. If a part fails, the
+others still run. When the command is run again, it skips parts that succeeded. With --minutes, it
+starts no part that may not end in time. OUT/results.tar.xz contains all JSON files and logs.
 
 Examples:
-  run everything on a machine with one GPU:
+  run all parts on a machine with one GPU:
     python -m lab.gpu --output outputs/gpu
   run for at most nine minutes:
     python -m lab.gpu --output outputs/gpu --minutes 9
-  repeat one part:
+  run one part again:
     python -m lab.gpu --output outputs/gpu --only parity-full-v2 --again
   test the script on a CPU with small models (takes minutes):
     python -m lab.gpu --output outputs/gpu-self-test --self-test
 
-exit status: 0 success; 1 a part failed; 3 the time expired before all parts were run
+exit status: 0 every part succeeded; 1 a part failed; 3 the time is over and parts remain
 """
 
 import argparse
@@ -45,10 +45,10 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--output", type=Path, required=True, metavar="OUT", help="folder of the results")
     names = [part.name for part in PARTS]
-    add("--only", nargs="+", choices=names, metavar="PART", help="parts to run, see below")
-    add("--again", action="store_true", help="repeat successful parts")
-    add("--minutes", type=float, default=1e9, help="start no part that may end after this time")
-    text = "test the script on a CPU with small models; the figures have no meaning"
+    add("--only", nargs="+", choices=names, metavar="PART", help="parts to run (listed below)")
+    add("--again", action="store_true", help="also run parts that have succeeded before")
+    add("--minutes", type=float, default=1e9, help="time limit: start no part that may end later")
+    text = "test the script on a CPU with small models; the figures are meaningless"
     add("--self-test", action="store_true", help=text)
     return parser
 
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     context.output.mkdir(parents=True, exist_ok=True)
     differences = _differences()
     if differences:  # every file records them
-        print("\n  ".join(["versions are not the pinned ones", *differences]), file=sys.stderr)
+        print("\n  ".join(["different from the pinned versions:", *differences]), file=sys.stderr)
     usual = [part.name for part in PARTS if part.tested or not context.self_test]
     status, begin = 0, time.monotonic()
     for part in PARTS:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         left = 60 * arguments.minutes - (time.monotonic() - begin)
         if left < min(part.seconds * 1.2, LIMIT_S):
-            print(f"{part.name}: not started, because only {left:.0f} s are left", flush=True)
+            print(f"{part.name}: not started, {left:.0f} s remain", flush=True)
             status = max(status, 3)
             continue
         # Two cores of a CPU are slow.

@@ -1,4 +1,4 @@
-"""The cascade on real dimensions: stage times, streams at once, memory."""
+"""The cascade with real dimensions: stage times, concurrent streams, memory."""
 
 import time
 from collections import Counter, defaultdict

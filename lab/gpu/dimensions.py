@@ -1,7 +1,7 @@
-"""Folders with a model's published dimensions but no weights; engines draw random ones.
+"""Folders with the published dimensions of a model. Engines draw random weights.
 
 Speed, memory, graphs and cache layouts do not depend on the values of weights. Each configuration
-has a small tokenizer; larger ids exist, but occur in no text.
+has a small tokenizer. Larger ids exist, but occur in no text.
 """
 
 import copy

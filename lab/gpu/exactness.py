@@ -1,4 +1,4 @@
-"""Check the rows on this device."""
+"""Check the attention rows on this device."""
 
 import importlib
 import platform

@@ -1,9 +1,9 @@
-"""Record a dev run, and repeat its work on engines of other dimensions.
+"""A recorded dev run, and engines of other dimensions that do the same work.
 
-Output of random weights is meaningless, so it is replaced: the embedded models are streamed once
-and every answer is recorded on a tape. At playback, each call sends a model of real dimensions a
-request of the same size (the same audio, as many prompt tokens and decoding steps) and returns the
-recorded answer. The cascade makes the same decisions, at another speed.
+The output of random weights is meaningless, so it is replaced. A stream of the embedded models is
+run once, and every answer is recorded. At playback, each call sends a request of the same size (the
+same audio, as many prompt tokens and decoding steps) to a model of real dimensions and returns the
+recorded answer. The cascade makes the same decisions, at a different speed.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""The measurements, the most valuable ones first, and their options."""
+"""The measurements in order of importance, and their options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,13 +68,13 @@ PARTS = (
     _parity("eager", 1, tested=True),
     _parity("piecewise", 2),
     _parity("full", 2),
-    Part("bench-graphs", "ms a token with graphs: plain, rows, early stop, Transformers",
+    Part("bench-graphs", "ms per token with graphs: plain, rows, early stop, Transformers",
          _RACE, 400, {"engines": (0, 1, 4), "seams": ("eager", "sdpa")}),
-    Part("cascade", "RTF, stages and memory on real dimensions", "lab.gpu.cascade:chunks", 400),
-    Part("synchronisations", "host synchronisations a step, with rows and gate",
+    Part("cascade", "RTF, stages and memory with real dimensions", "lab.gpu.cascade:chunks", 400),
+    Part("synchronisations", "host synchronizations per step, with rows and gate",
          "lab.gpu.speed:synchronisations", 120),
     _parity("full", 2, **_BF16),
-    Part("kill-owner", "engine and memory once their owner is killed", "lab.gpu.teardown:kill", 90),
+    Part("kill-owner", "engine and memory after the owner is killed", "lab.gpu.teardown:kill", 90),
     Part("streams", "concurrent streams and their lag", "lab.gpu.cascade:streams", 450,
          tested=False),
     _parity("preempted", 2, tested=True),
@@ -82,7 +82,7 @@ PARTS = (
     _parity("full", 1),
     _parity("eager", 2, **_FLASH),
     _parity("full", 2, **_FLASH),
-    Part("bench-eager", "ms a token without graphs", _RACE, 200,
+    Part("bench-eager", "ms per token without graphs", _RACE, 200,
          {"engines": (2, 3), "seams": ()}, tested=False),
     _parity("eager", 2, **_BF16),
 )  # fmt: skip

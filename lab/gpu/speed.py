@@ -1,4 +1,4 @@
-"""Speed of drafts on the dimensions of Gemma-4 E4B, and the cost of rows and gate per step."""
+"""Speed of drafts with the dimensions of Gemma-4 E4B, and the cost of rows and gate per step."""
 
 import os
 from collections import Counter

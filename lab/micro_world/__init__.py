@@ -1,1 +1,1 @@
-"""The micro world: a small generated language, its speech, and tiny models for it."""
+"""The micro world: a generated language, its speech, and tiny models of real architectures."""

@@ -1,14 +1,14 @@
 """Rebuild the embedded models and the dev set.
 
-An interrupted part is resumed; a finished part is only written again. The result is reproducible on
-the same machine with the same number of threads.
+An interrupted part is resumed, and a finished part is only written again. Results are reproducible
+on the same machine with the same number of threads.
 
 Examples:
-  rebuild all parts:
+  build all parts, one after the other:
     python -m lab.micro_world
-  rebuild two parts:
+  build two parts:
     python -m lab.micro_world recognizer aligner
-  do a trial run:
+  run a short trial:
     python -m lab.micro_world --scale 0.01 --output outputs/trial --work outputs/trial-work
   generate another dev set:
     python -m lab.micro_world devset --devset-seed 5000 --sentences 350 --output outputs/tuning
@@ -38,7 +38,7 @@ def main() -> None:
     if unknown := sorted(set(options.parts) - set(PARTS)):
         parser.error(f"unknown part {', '.join(unknown)}; expected {', '.join(PARTS)}")
     if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
-        parser.error("--further continues only translation or recognizer: omit other parts")
+        parser.error("--further is only for the parts translation and recognizer")
     torch.set_num_threads(options.threads)
     for part in PARTS:
         if part not in (options.parts or PARTS):
@@ -60,17 +60,17 @@ def build_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = commands.parser("lab.micro_world", __doc__)
     add = parser.add_argument
-    known = f"{', '.join(PARTS)}; default: all. The trainings need the tokenizers in --output"
+    known = f"{', '.join(PARTS)}; default: all. Training needs the tokenizers in --output"
     add("parts", nargs="*", metavar="PART", help=known)
     add("--output", type=Path, default=Path("micro_models"))
-    work = "folder for checkpoints of interrupted trainings (%(default)s)"
+    work = "folder for checkpoints of interrupted training (%(default)s)"
     add("--work", type=Path, default=Path("outputs/micro_world"), help=work)
     add("--threads", type=int, default=2, help="number of CPU threads for training")
     add("--scale", type=float, default=1.0, help="fraction of the training steps (a trial: 0.01)")
     add("--further", action="store_true", help="continue from the checkpoints in --output")
-    seed = "seed of the dev set; another seed gives a dev set that was not used for tuning"
+    seed = "seed of the held-out sentences; another seed gives a dev set not used for tuning"
     add("--devset-seed", type=int, default=devset.SEED, help=seed)
-    linked = 'write sentences of the dev set in which "it" refers to the previous sentence'
+    linked = 'generate sentences in which "it" refers to a thing in the previous sentence'
     add("--linked", action="store_true", help=linked)
     least = "minimum number of sentences, in talks of about 72 s (%(default)s)"
     add("--sentences", type=int, default=devset.SENTENCES, help=least)

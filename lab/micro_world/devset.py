@@ -1,4 +1,4 @@
-"""Generate dev sets of the micro world: unsegmented talks of held-out sentences, as in MCIF."""
+"""Dev sets of the micro world: unsegmented talks of held-out sentences in the MCIF layout."""
 
 import json
 import random

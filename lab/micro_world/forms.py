@@ -125,7 +125,7 @@ def italian_verb(given: list[str]) -> ItalianVerb:
         forms = (stem + "isco", stem + "isce", stem + "iamo", stem + "iscono")
         return ItalianVerb(forms, stem + "ito", infinitive)
     if ending != "are":
-        raise ValueError(f"{infinitive!r} needs all forms: only -are and -ire are regular here")
+        raise ValueError(f"give all forms of {infinitive!r}: only -are and -ire verbs are regular")
     soft = "" if stem.endswith("i") else ("hi" if stem.endswith(("c", "g")) else "i")
     forms = (stem + "o", stem + "a", stem + soft + "amo", stem + "ano")
     return ItalianVerb(forms, stem + "ato", infinitive)

@@ -1,4 +1,4 @@
-"""Measure the micro translation model's use of a history and of a list of names."""
+"""Measure how the micro translation model uses a history and a list of names."""
 
 import random
 import re

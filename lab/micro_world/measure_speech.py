@@ -1,4 +1,4 @@
-"""Measure errors of the micro recognizer and aligner on held-out audio, whole and cut."""
+"""Errors of the micro recognizer and aligner on held-out audio, both whole and cut."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Make training audio for the two speech models: sentences joined and cut like live tails."""
+"""Training audio of the two speech models: sentences are joined and cut like live tails."""
 
 from __future__ import annotations
 

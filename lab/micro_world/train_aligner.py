@@ -1,4 +1,4 @@
-"""Train the micro Qwen3 forced aligner from the recognizer; its decoder learns time bins."""
+"""Micro Qwen3 forced aligner, initialized from the recognizer; its decoder learns time bins."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Share parts of the three micro trainings: seeding, schedule, progress, resuming."""
+"""Shared parts of the training of the three micro models: seeds, schedule, progress, resuming."""
 
 import math
 import os
@@ -169,7 +169,7 @@ class _Run:
         content, plan = torch.load(self._saved, weights_only=True), asdict(self._plan)
         if content["plan"] != plan:
             raise ResumeError(
-                f"{self._saved} is of the training {content['plan']}, not {plan}: delete it, or "
+                f"{self._saved} is for the training {content['plan']}, not {plan}: delete it, or "
                 "give another --work"
             )
         self._model.load_state_dict(content["model"])

@@ -1,14 +1,14 @@
 """Make training examples for the micro translation model.
 
 The model learns two behaviors, selected by the instruction after the source. ``finishes``, the
-default wording, completes sentences: for a cut source the target is still the whole translation, as
-of an off-line model. ``follows``: the target ends where the source no longer decides it. In both, a
-target word that the source does not show yet attends to the last source token, by which AlignAtt
-recognizes that the evidence has run out.
+default wording, completes sentences: for a cut source, the target is still the whole translation,
+as with an off-line model. ``follows`` ends the target where the source no longer determines it. In
+both, a target word whose source word is missing attends to the last source token. AlignAtt then
+recognizes that this word depends on later speech.
 
-A third of the examples have a history, by which the model knows what "it" stands for; all of their
-sentences are scored. Some have a list of names, which may be heard in their other spelling, or
-lines of fixed translations.
+A third of the examples have a history, which determines the meaning of "it". All sentences of these
+examples are scored. Some examples have a list of names, whose other spelling may occur in the
+source, or lines of fixed translations.
 """
 
 import random

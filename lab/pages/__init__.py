@@ -1,1 +1,1 @@
-"""Record the live page for the documents: a film, and screenshots in several sizes."""
+"""Pictures of the live page for the documentation: a film, and screenshots of all sizes."""

@@ -1,4 +1,4 @@
-"""Film the live page while an embedded talk plays: ``python -m lab.pages.film OUT.gif``."""
+"""Record the live page as a GIF while a talk plays: ``python -m lab.pages.film OUT.gif``."""
 
 import io
 import sys

@@ -1,7 +1,7 @@
-"""Take screenshots of the pages during an embedded talk: ``python -m lab.pages.shots FOLDER``.
+"""Save screenshots of the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
 
-They show desktop, phone, dark, zoom of 200 and 400 %, viewers, OBS, projector. It prints how long
-reasons are on the screen, and the violations that axe-core finds.
+The screenshots show desktop, phone, dark mode, zoom of 200 and 400 %, viewers, OBS and projector.
+The script prints how long reasons were displayed, and the violations that axe-core finds.
 """
 
 import itertools

@@ -1,1 +1,1 @@
-"""Compare attention rows of the engine with those of Transformers, in every mode of vLLM."""
+"""Comparison of the engine's attention rows with those of Transformers, in every mode of vLLM."""

@@ -1,34 +1,34 @@
 """Compare attention rows that were captured in vLLM with those of Transformers.
 
-Every model is served by vLLM in every mode and type, once with the worker that captures rows and
-once without this worker. Both receive the same requests in the same order:
-  alone      one prompt at a time, with an empty prefix cache
+vLLM serves every model in every mode and data type, once with the worker that captures rows and
+once without it. Each engine receives the same requests in the same order:
+  alone      one prompt at a time, without caching
   batched    all prompts in one batch, some of them without rows
-  prefix     prompts whose start is in the prefix cache
-  chunked    prompts that are longer than a step
+  prefix     prompts whose beginning is in the prefix cache
+  chunked    prompts longer than the token budget of a step
 
-Rows of the drafted ids are then computed with Transformers (eager attention,
-teacher-forced), in the same type and in float32. Bounds:
-  float32    max |dA| <= 1e-4, and every argmax is the same
-             Log-probabilities are compared first: if those of the same tokens differ by more
-             than 0.01, vLLM and Transformers compute different functions (in vLLM the window of
-             cohere2 is one position wider; olmoe is not clipped), and the rows are correct.
-             apertus exceeds the bound (6e-4): vLLM keeps constants of its activation in bfloat16
-  bfloat16   on the trained model: the same gate decisions if rounding has no influence, that is, if
-             Transformers agrees with itself (eager, fused, float32); and
-             mean |dA| <= 4e-4, or at most the noise floor: the difference between Transformers in
-             bfloat16 and in float32
-  always     the same token ids and bit-identical log-probabilities without capture
+Transformers then computes the rows of the ids that vLLM drafted (eager attention, teacher forcing),
+in the same data type and in float32. Bounds:
+  float32    max |dA| <= 1e-4, and every argmax is the same.
+             Log-probabilities are compared first. If those of the same tokens differ by more than
+             0.01, vLLM and Transformers compute different functions (in vLLM, the window of
+             cohere2 is one position wider, and olmoe is not clipped). Rows are then not compared.
+             apertus exceeds the bound (6e-4): vLLM keeps constants of its activation in bfloat16.
+  bfloat16   The trained model makes the same gate decisions, except where rounding decides
+             (Transformers in eager mode, fused mode and float32 disagree), and
+             mean |dA| is at most 4e-4 or the noise floor: the difference between Transformers in
+             bfloat16 and in float32.
+  always     Token ids and log-probabilities are bit-identical with and without capture.
 
 Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with eager attention.
 
 Examples:
-  run the whole matrix:
+  run all comparisons:
     python -m lab.parity --output outputs/parity
-  run one model, only in eager float32:
+  run one model in eager float32 only:
     python -m lab.parity --output outputs/parity --only qwen3 --quick
 
-The results are written to OUT/parity.json, and the random models to OUT/models.
+output: OUT/parity.json, and the random models under OUT/models
 
 exit status: 0 success; 1 a bound is exceeded or an engine failed; 2 failure before the start
 """
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     text = f"models: {', '.join(SUBJECTS)} (default: these); {', '.join(OTHERS)}"
     names, common = SUBJECTS + OTHERS, list(SUBJECTS)
     add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
-    add("--quick", action="store_true", help="run only the eager mode in float32")
+    add("--quick", action="store_true", help="run only eager mode in float32")
     return parser
 
 

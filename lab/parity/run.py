@@ -1,4 +1,4 @@
-"""Run the parity matrix: engines one after another, each compared with Transformers."""
+"""Run the parity matrix: compare one engine after another with Transformers."""
 
 import multiprocessing
 import os

@@ -1,1 +1,1 @@
-"""Measure real models on real text: dev sets, calibration pairs, heads and curves."""
+"""Real models on real text and its speech: dev sets, calibration pairs, heads and curves."""

@@ -1,21 +1,21 @@
 """Measure the cascade on real models and real text, on two cores.
 
-Dev sets and calibration pairs are created from the Debian Administrator's Handbook and its human
-translations. Then heads are chosen, and curves are drawn. A step whose files exist is not
-repeated, so the command resumes when it is run again; to repeat a step, delete its files.
+Dev sets and calibration pairs come from the Debian Administrator's Handbook and its human
+translations. Then heads are chosen and curves are measured. A step whose files exist is not
+repeated, so the same command resumes an interrupted run. To repeat a step, delete its files.
 
 Examples:
-  run everything, which takes hours:
+  run all steps (takes hours):
     python -m lab.real_world
-  prepare only the inputs of other commands, which takes minutes with a fast network:
+  prepare only the inputs of other commands (minutes with a fast network):
     python -m lab.real_world --only models speech recordings pairs
 
 steps
-  models       checkpoints of laptop-low, in the cache of the Hugging Face hub
+  models       the checkpoints of laptop-low, in the Hugging Face cache
   speech       OUTPUT/tuning and OUTPUT/claims: dev sets with references in de, it, zh
   recordings   OUTPUT/recordings: three real recordings without references
-  pairs        OUTPUT/pairs: pairs with word links, for choosing heads and for judging heads
-  heads        OUTPUT/heads: a head set for each target and row, and a head set for any target
+  pairs        OUTPUT/pairs: pairs with word alignments, for choosing and for evaluating heads
+  heads        OUTPUT/heads: a head set for every target and row, and one for any target
   curves       OUTPUT/curves-tuning, OUTPUT/curves-claims and OUTPUT/offline-claims, the ceiling
 
 exit status: 0 success; 1 a download or a command failed; 2 a program is not installed
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name, files in make(step, arguments.output.expanduser(), arguments.seed):
                 print(f"{step}: {name}: {described(files)}", flush=True)
     except subprocess.CalledProcessError as error:
-        raise FetchError(f"{error} Its message is above; run the command again to resume") from None
+        raise FetchError(f"{error} See its message above. The same command resumes.") from None
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Make dev sets of handbook sentences: synthetic voices with pauses, noise and echo."""
+"""Dev sets of handbook sentences: talks by synthetic voices with pauses, noise and echo."""
 
 import random
 import shutil

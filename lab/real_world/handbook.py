@@ -1,8 +1,8 @@
 """Read sentence pairs of the Debian Administrator's Handbook, and divide them into sets.
 
-Paragraph i of a page translates paragraph i of the English page where both have as many, and so do
-sentences. A sentence ends at a mark that no lower-case letter follows. Sets share no page and no
-sentence.
+If a page and its English page have equally many paragraphs, paragraphs are paired in order, and so
+are sentences. A sentence ends at a mark that no lower-case letter follows. The sets share no page
+and no sentence.
 """
 
 import html
@@ -83,7 +83,7 @@ def divide(seed: int, root: Path = HTML) -> tuple[Sets, Sets]:
     for name, spoken in sets.items():
         while len(spoken) < SIZES[name]:
             if not dealt:
-                raise AlignAttError(f"{name}: found {len(spoken)} of {SIZES[name]} sentences")
+                raise AlignAttError(f"{name}: {len(spoken)} of {SIZES[name]} sentences found")
             taken.add(page := dealt.pop())
             new = [said for said in pages[page] if not known & {*said.keys()}]
             spoken += new[: SIZES[name] - len(spoken)]

@@ -1,4 +1,4 @@
-"""Link the words of calibration pairs with eflomal (GPL-3), in a separate process and folder."""
+"""Align the words of calibration pairs with eflomal (GPL-3), in a separate process and folder."""
 
 import os
 import re

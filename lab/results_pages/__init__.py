@@ -1,1 +1,1 @@
-"""Write the pages of docs/results from the JSON in lab/results."""
+"""Pages of docs/results, generated from the JSON files in lab/results."""

@@ -1,24 +1,24 @@
 """Smoke-test the configurations of real models with random models of the same architecture.
 
-For every configuration, a random translation model is written with the class, files, layers, heads
-and stop ids of the published model. The recognizer and the aligner are the embedded models. Whisper
-and Gemma-4's audio tower are random, except for a last layer that makes them always transcribe one
-sentence. They test that a front end is served, prompted and read correctly, but not recognition.
-The same YAML, with replaced paths, types and shares of GPU memory, then translates a part of an
-embedded talk to the end of the stream:
-  as written   the configuration is refused, with the command for every missing checkpoint
-  stream       there is no error, the closing pass ends, the emitted units give the text, and no
+For every configuration, a random translation model is created with the class, files, layers and
+heads of the published model, and with as many end-of-turn ids. Recognizer and aligner are the
+embedded models. Whisper and Gemma-4's audio tower are random, except for a last layer that makes
+them always transcribe one sentence. They test how a front end is served, prompted and read, but not
+recognition. The same YAML file, with other paths, data types and shares of GPU memory, then
+translates a part of the embedded talk to the end of the stream. The checks are:
+  as written   the configuration is refused, and every missing checkpoint is named with its command
+  stream       nothing fails, the closing pass ends, the emitted units give the text, and no
                sentence is lost
   rows         with head sets: the gate reads rows, which differ by at most 1e-4 from Transformers'
                eager attention in float32
 
 Examples:
-  test every configuration of real models:
+  test every configuration with real models:
     python -m lab.stand_ins
-  test one configuration with more speech:
+  test one configuration on a longer part of the talk:
     python -m lab.stand_ins --config iwslt26-low --seconds 30
 
-exit status: 0 success; 1 a check failed; 2 failure before the start
+exit status: 0 all checks passed; 1 a check failed and is named; 2 nothing was started
 """
 
 import argparse
@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = commands.parser("lab.stand_ins", __doc__)
     add = parser.add_argument
-    add("--config", nargs="+", metavar="NAME", help="configurations; default: all with real models")
+    add("--config", nargs="+", metavar="NAME", help="configurations; default: all of real models")
     add("--seconds", type=float, default=8.0, help="length of the talk; default %(default)s")
     return parser
 

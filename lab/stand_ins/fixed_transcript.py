@@ -1,11 +1,11 @@
 """Write random recognizers that always transcribe one sentence.
 
-The transcript of a random model cannot be translated. A stand-in therefore attends to nothing, so
-that its layers see the previous token alone, and the output of the last one is solved for the next
-token of one sentence; the other weights stay random. Such a model shows that a front end is served,
-prompted and read correctly, and that the cascade runs behind it. Its transcript does not depend on
-the audio, so the times of its words have no meaning. (The tests of the front ends show that random
-models depend on the audio, and decode what Transformers decodes.)
+The transcript of a random model cannot be translated. A stand-in therefore has no attention, so its
+layers depend on the previous token alone. The last layer is solved to output the next token of one
+sentence. The other weights stay random. Such a model shows that a front end is served,
+prompted and read correctly, and that the cascade runs with it. Its transcript does not depend on
+the audio, so its word times are meaningless. (The tests of the front ends show that the output of
+random models depends on the audio, and equals the output of Transformers.)
 """
 
 from collections.abc import Callable, Sequence
@@ -101,7 +101,7 @@ def _teach(
     norm.weight.mul_(_SURE / sure)
     answer = logits().argmax(-1).tolist()
     if answer != list(said):
-        raise ValueError(f"a stand-in did not learn what to say: {answer} instead of {said}")
+        raise ValueError(f"a stand-in did not learn its transcript: {answer} instead of {said}")
     path = folder / "model.safetensors"
     weights, taught = load_file(path), model.state_dict()
     weights |= {name: taught[name].contiguous() for name in weights.keys() & taught.keys()}

@@ -1,7 +1,7 @@
-"""Write random checkpoints in the files and classes of published checkpoints.
+"""Random checkpoints with the files and classes of published checkpoints.
 
-The real configurations start on them, with paths and types replaced. They replace weights that are
-not available; their output is meaningless.
+The real configurations start with these checkpoints if paths and data types are replaced. The
+checkpoints replace unavailable weights, so their output is meaningless.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Random checkpoints of several architectures and any size, see ``architectures.yaml``.
+"""Random checkpoints of several architectures and of any size (see ``architectures.yaml``).
 
-All share one byte-level tokenizer with a chat template, so that ``PromptBuilder`` works on them.
+All share one byte-level tokenizer with a chat template, which ``PromptBuilder`` needs.
 """
 
 from collections.abc import Callable, Mapping

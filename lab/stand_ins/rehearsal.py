@@ -1,4 +1,4 @@
-"""Run one configuration on stand-ins for its models, and compare its rows."""
+"""Run one configuration with stand-ins for its models, and compare its attention rows."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""Write random speech checkpoints in the files of published checkpoints.
+"""Random speech checkpoints with the files of published checkpoints.
 
-The tokenizer of Qwen3-ASR is ``vocab.json`` with ``merges.txt``, and its chat template lies in
+The tokenizer of Qwen3-ASR is ``vocab.json`` with ``merges.txt``. Its chat template is stored in
 ``chat_template.json``, which a tokenizer does not read.
 """
 

@@ -1,8 +1,8 @@
 """Names and files of ``Qwen/Qwen3-ASR-1.7B`` and ``Qwen/Qwen3-ForcedAligner-0.6B``.
 
-They keep their configuration under ``thinker_config`` and their weights under ``thinker``;
-Transformers uses other names. The micro models are written in the published names, so that
-one loading path serves both.
+These models store their configuration under ``thinker_config`` and their weights under ``thinker``.
+Transformers uses other names. The micro models use the published names, so one loading path works
+for both.
 """
 
 import json
@@ -43,7 +43,7 @@ def load_recognizer(model: torch.nn.Module, folder: Path) -> None:
     """Load the weights that a model shares with the recognizer in a folder."""
     path = folder / "model.safetensors"
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: make the recognizer first, with this --output")
+        raise FileNotFoundError(f"{path} is missing: first build the recognizer in this --output")
     saved, state = load_file(path), model.state_dict()
     named = zip(state, original_names(state), strict=True)
     model.load_state_dict({ours: saved[name] for ours, name in named if name in saved}, False)

@@ -246,7 +246,7 @@ def test_studies_that_cannot_be_are_refused(world, monkeypatch):
         with pytest.raises(ConfigError, match="the same models"):
             study_in(world, bases=bases_of(world) | {"high": other})
     monkeypatch.setattr(cli, "study_from", lambda _: study_in(world, streams=2))
-    with pytest.raises(ConfigError, match="one machine"):
+    with pytest.raises(ConfigError, match="each worker streams one talk"):
         cli.main(["--output", str(world / "out"), "--streams", "2", "--ray", "127.0.0.1:1"])
 
 

@@ -56,7 +56,7 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(tmp_path, monkeypa
 def test_a_finished_training_is_not_run_again_and_not_taken_for_another_one(tmp_path):
     first = train(tmp_path)
     assert torch.equal(train(tmp_path, stop_at=0), first)
-    with pytest.raises(ResumeError, match=r"toy\.pt is of the training .*'steps': 12.*delete it"):
+    with pytest.raises(ResumeError, match=r"toy\.pt is for the training .*'steps': 12.*delete it"):
         train(tmp_path, Plan("toy", 13, 0.1, seed=3))
 
 
