@@ -1,4 +1,4 @@
-"""Simultaneous speech translation with any decoder-only LLM, gated by its own attention."""
+"""Simultaneous speech translation with any decoder-only LLM, gated by the model's attention."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ __all__ = ["AgentConfig", "AlignAttAgent", "__version__", "load_config"]
 
 
 def __getattr__(name: str) -> Any:
-    # Resolved on demand: vLLM imports this package in every worker for its plugin alone.
+    # Resolved on demand: vLLM imports this package in every worker, only for its plugin.
     if name == "AlignAttAgent":
         from alignatt_agent.agent import AlignAttAgent
 

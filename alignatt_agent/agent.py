@@ -23,11 +23,11 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError
 LOGGER = logging.getLogger(__name__)
 
 FINISH_ATTEMPTS = 3
-"""Attempts to finish a stream: no later chunk would retry after a failure."""
+"""Number of attempts to finish a stream; after a failure, no later chunk can retry."""
 
 
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
-    """Speech in, append-only translation out.
+    """Translate speech into append-only text.
 
     All processors of a process share its engines; an instance holds one stream. It may be called
     from any thread: Simulstream's servers switch threads, and the HTTP server clears an expired
@@ -62,7 +62,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """Load and warm up the engines; engines that are already running are reused.
 
         Raises:
-            AlignAttError: configuration, checkpoint, head set or context is not valid.
+            AlignAttError: a configuration, checkpoint, head set or context is invalid.
         """
         resolved = cls.runtime.resolve(AgentConfig.from_namespace(config))
         cls.runtime.check(resolved)
@@ -92,7 +92,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             waveform: mono float samples at 16 kHz, ``[samples]``; may be read-only.
 
         Raises:
-            Exception: an engine or a setting failed. Simulstream then ends the stream; emitted
+            Exception: an engine failed or a setting is wrong. Simulstream ends the stream; emitted
                 units are kept.
         """
         with self._lock:
@@ -127,7 +127,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return "".join(f" {token}" if spaced else token for token in tokens)
 
     def clear(self) -> None:
-        """Forget the stream and return to the configured languages; safe at any time."""
+        """Discard the stream and restore the configured languages; callable at any time."""
         with self._lock:
             self._stream = None
             self.talk = ""
@@ -176,7 +176,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return step.units
 
     def _undelivered(self) -> tuple[str, ...]:
-        """Return the decided units of a failed call."""
+        """Return the units that a failed call had already decided to emit."""
         if self._stream is None:
             return ()
         (code,) = self._stream.targets
@@ -193,7 +193,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         message = f"{where}: {type(error).__name__}: {error}"
         self.runtime.failures.append(message)
         LOGGER.error(
-            "%s failed; text emitted before is kept. %s", *message.split(": ", 1), exc_info=error
+            "%s failed; the emitted text is kept. %s", *message.split(": ", 1), exc_info=error
         )
 
     @classmethod

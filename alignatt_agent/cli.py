@@ -1,4 +1,4 @@
-"""``alignatt``: one command for all tasks of a user."""
+"""``alignatt``: one command with a sub-command for each task."""
 
 import contextlib
 import locale
@@ -17,24 +17,24 @@ from alignatt_agent.types import AlignAttError
 COMMANDS = {
     "demo": ("serve.demo", "watch the embedded models translate a talk"),
     "translate": ("live.cli", "translate a recording or the microphone to text, subtitles or JSON"),
-    "serve": ("serve.cli", "run a live server: a speaker's page, captions in several languages"),
-    "eval": ("evaluation.cli", "stream a dev set through the cascade, score it, print a table"),
-    "offline": ("evaluation.offline", "translate whole recordings off-line: the quality ceiling"),
+    "serve": ("serve.cli", "run a live server: a page for the speaker, captions for viewers"),
+    "eval": ("evaluation.cli", "stream a dev set through the cascade and score the output"),
+    "offline": ("evaluation.offline", "translate whole recordings off-line (the quality ceiling)"),
     "terms": ("live.terms", "propose names and terms of a talk from a paper or glossary"),
-    "asr": ("evaluation.asr", "score the speech side of a run: word errors, latency, live tail"),
+    "asr": ("evaluation.asr", "score the speech recognition of a run: word errors and latency"),
     "compare": ("evaluation.compare", "compare two runs, with paired significance tests"),
-    "calibrate": ("calibration.cli", "find the alignment heads of any model and direction"),
+    "calibrate": ("calibration.cli", "find the alignment heads of a model for a direction"),
     "fetch": ("doctor.fetch", "download the models of a configuration, at pinned revisions"),
-    "doctor": ("doctor.cli", "check this machine: versions, models, memory, the engine"),
-    "prove": ("doctor.prove", "verify and time faster modes of the translation engine"),
+    "doctor": ("doctor.cli", "check this machine: versions, models, memory and engines"),
+    "prove": ("doctor.prove", "verify and time the faster modes of the translation engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
-"""Sub-commands: the module below ``alignatt_agent`` whose ``main(argv)`` runs, and a summary."""
+"""For each sub-command, the module of ``alignatt_agent`` that defines ``main``, and a summary."""
 
 USAGE = """\
 usage: alignatt COMMAND ...
 
-Simultaneous speech translation with any decoder-only LLM, gated by its own attention.
+Simultaneous speech translation with any decoder-only LLM, gated by the model's own attention.
 
 {commands}
 
@@ -42,12 +42,12 @@ Help and examples of each command: alignatt COMMAND --help
 First steps on a new machine: alignatt demo, then
   alignatt fetch default-low, alignatt doctor --config default-low
 
-exit status: 0 done; 1 failed while running; 2 nothing was started; 130 interrupted
+exit status: 0 success; 1 failure while running; 2 failure before the start; 130 interrupted
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``alignatt COMMAND ...``; returns the exit status."""
+    """Run ``alignatt COMMAND ...``; return the exit status."""
     if argv is None:
         _in_utf8()
     given = list(sys.argv[1:] if argv is None else argv)
@@ -59,13 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = given
     if name not in COMMANDS:
-        print(f"alignatt: no command {name!r}; known: {', '.join(COMMANDS)}", file=sys.stderr)
+        print(f"alignatt: no command {name!r}; expected {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     return run(name, rest)
 
 
 def simulstream_eval() -> int:
-    """``simulstream-eval``, the name that users of the harness expect."""
+    """Run ``simulstream-eval``, the name that users of the harness expect."""
     _in_utf8()
     return run("eval", sys.argv[1:], "simulstream-eval")
 
@@ -93,7 +93,7 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
 
 
 def report_errors(called: str, command: Callable[[], int]) -> int:
-    """Run a command; our errors become one line on the terminal and an exit status."""
+    """Run a command; print our errors as one line, and return an exit status."""
     try:
         return command()
     except AlignAttError as error:
@@ -103,14 +103,14 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print(f"\n{called}: interrupted; the same command resumes or starts again", file=sys.stderr)
+        print(f"\n{called}: interrupted; run it again to resume or restart", file=sys.stderr)
         if any(thread.name.startswith("engine start") for thread in threading.enumerate()):
             _abandon_engines()
         return 130
 
 
 def _abandon_engines() -> None:
-    """Exit without the engines that still start: Python would wait for them."""
+    """Exit without waiting for engines that are still starting, as Python would."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             if "resource_tracker" not in " ".join(child.cmdline()):  # it removes semaphores

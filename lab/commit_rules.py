@@ -38,7 +38,7 @@ def recorded_talks(content: dict[str, Any]) -> list[list[Word]]:
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = commands.parser("lab.commit_rules", __doc__)
-    parser.add_argument("--recorded", type=Path, metavar="JSON", help="recorded words")
+    parser.add_argument("--recorded", type=Path, metavar="JSON", help="file with recorded words")
     return parser
 
 

@@ -1,12 +1,12 @@
-"""Compute the table of `alignatt doctor --predict`: the cost of a chunk on several GPUs.
+"""Compute the table for `alignatt doctor --predict`: the cost of a chunk on several GPUs.
 
 Example:
     python -m lab.cost > alignatt_agent/doctor/predictions.yaml
 """
 
 # A request costs ``request + steps x (step + layers x layer + bytes / bandwidth) + work / rate``.
-# Audio adds the cost of its features. Bandwidth and rate of a GPU are half of the vendor's figures;
-# its host times are assumed and were not measured on a GPU.
+# Audio adds the cost of its features. Bandwidth and rate of a GPU are half of the vendor's figures.
+# Host times are assumptions that were not measured on a GPU.
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHUNKS_MS = (200, 250, 320, 400, 500, 640, 850, 1000, 1500, 2000, 3000)
 
 AUDIO_TOKENS_PER_S = 13
 TOKENS_PER_WORD = 1.5
-"""Assumed for transcripts. The embedded tokenizer, which counts the runs, has 1.3."""
+"""Assumed tokens per word of transcripts. The embedded tokenizer, which counted runs, has 1.3."""
 
 _WORK_PER_WORD = 1.3
 _PROMPT = 24
@@ -49,7 +49,7 @@ _PROMPT = 24
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Requests of a chunk to each model; averages over chunks of the run's own length."""
+    """Requests of a chunk to each model; averages over chunks of the length in the run."""
 
     chunk_s: float
     heard: float  # share of chunks whose live tail was transcribed and timed
@@ -64,9 +64,9 @@ class Workload:
     emission_s: float  # measured, outside the models
 
     def at(self, chunk_s: float) -> Workload:
-        """Return the workload of another length of chunks.
+        """Return the workload for another length of chunks.
 
-        Tails keep their length, because sentences do. The longer a chunk, the more of its draft is
+        Tails keep their length, like sentences. The longer a chunk, the more of its draft is
         emitted; the number of rejected tokens stays the same.
         """
         more = self.accepted * (chunk_s / self.chunk_s - 1)
@@ -80,7 +80,7 @@ WORK = Workload(**json.loads(Path(__file__).with_suffix(".json").read_text(encod
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device for engines; seconds are those of the host."""
+    """A device for engines; seconds are host times."""
 
     bandwidth: float  # bytes of memory a second
     rate: float  # dense operations of bfloat16 a second
@@ -167,7 +167,7 @@ def rtf(config: AgentConfig, work: Workload, device: Device) -> float:
 
 
 def smallest_chunk(config: AgentConfig, work: Workload, device: Device) -> int | None:
-    """Return the shortest of ``CHUNKS_MS`` that keeps up, ``None`` if none does."""
+    """Return the shortest of ``CHUNKS_MS`` that keeps up; ``None`` if no length does."""
     return next(
         (ms for ms in CHUNKS_MS if rtf(config, work.at(ms / 1000), device) <= KEEPS_UP), None
     )

@@ -1,7 +1,7 @@
 """Write the sources of the documentation site: `python -m lab.docs_site FOLDER`, see `make docs`.
 
-It writes the pages of ``docs/``, the README, the files that they link to, and a page of the
-doctor's checks. It needs only the standard library.
+The sources are the pages of ``docs/``, the README, the files that they link to, and a page of the
+doctor's checks. The command needs only the standard library.
 """
 
 import argparse
@@ -19,7 +19,7 @@ CHECKS = ("machine_checks", "config_checks", "engine_checks", "parity_check", "p
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the sources; returns the exit status."""
+    """Write the sources; return the exit status."""
     parser = argparse.ArgumentParser("python -m lab.docs_site", description=__doc__)
     parser.add_argument("folder", type=Path, help="folder for the sources; its files are deleted")
     folder = parser.parse_args(argv).folder

@@ -1,9 +1,9 @@
-"""Lines of Python by package, compared with the limits in ``pyproject.toml``.
+"""Compare the lines of Python in each package with the limits in ``pyproject.toml``.
 
 A package can grow only if the same change raises its limit, so reviewers see the growth. Files with
 more than 350 lines are only reported, because no file should be split just for the limit.
   python -m lab.lines
-  python -m lab.lines --write     (lower limits to today's lines; raise a limit by hand)
+  python -m lab.lines --write     (lower the limits to the current lines; raise limits by hand)
 """
 
 import re
@@ -17,7 +17,7 @@ LONGEST = 350
 
 
 def rooms() -> dict[str, int]:
-    """Return lines by room: the folders of the package, its top level, tests and lab."""
+    """Return lines by folder of the package, its top level, tests and lab."""
     package = ROOT / "alignatt_agent"
     found = {"alignatt_agent": sum(map(_lines, package.glob("*.py")))}
     for folder in sorted(path for path in package.iterdir() if any(path.rglob("*.py"))):
@@ -28,7 +28,7 @@ def rooms() -> dict[str, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the rooms; return 1 where one is larger than its limit."""
+    """Print the packages; return 1 if one exceeds its limit."""
     project = ROOT / "pyproject.toml"
     text, found = project.read_text(encoding="utf-8"), rooms()
     limits = tomllib.loads(text)["tool"]["alignatt"]["lines"]
@@ -41,9 +41,9 @@ def main(argv: list[str] | None = None) -> int:
     for room, lines in found.items():
         print(f"{lines:7,} of {limits.get(room, 0):7,}  {room}")
     package = sum(lines for room, lines in found.items() if room.startswith("alignatt_agent"))
-    print(f"{package:7,} in the package, {sum(found.values()):,} in all")
+    print(f"{package:7,} in the package, {sum(found.values()):,} in total")
     for room in over:
-        print(f"{room}: larger than its limit in pyproject.toml, {HEADER}", file=sys.stderr)
+        print(f"{room}: exceeds its limit in pyproject.toml, {HEADER}", file=sys.stderr)
     files = [
         path for room in ("alignatt_agent", "tests", "lab") for path in (ROOT / room).rglob("*.py")
     ]

@@ -1,4 +1,4 @@
-"""Jobs of a sweep, run in this process or by the workers of a cluster."""
+"""Run the jobs of a sweep in this process or on the workers of a cluster."""
 
 import contextlib
 import traceback
@@ -21,7 +21,7 @@ class LocalRunner:
         return value
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Run jobs; yield each with its result when it is done, or raise ``JobFailedError``."""
+        """Run jobs; yield each finished job with its result, or raise ``JobFailedError``."""
         for job in jobs:
             try:
                 result = job.function(*job.arguments)

@@ -82,7 +82,7 @@ class Reference(TransformersEngine):
         tokens: list[int] = []
         sure: list[float] = []
         feed = [*prompt.token_ids]
-        # The row at the last token exists only once that token was fed, which takes one more token.
+        # The row at the last token exists only after this token is fed, which takes one more token.
         spare = 1 if readout is not None and readout.row == "emitted" else 0
         limit = min(max_tokens + spare, self._context - len(prompt.token_ids))
         if recorder is not None:

@@ -1,1 +1,1 @@
-"""Offline selection of the attention heads that follow the source."""
+"""Select the attention heads that follow the source, off-line."""

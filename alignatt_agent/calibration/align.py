@@ -1,4 +1,4 @@
-"""Word alignments of all pairs, from the file or from a chat model."""
+"""Align the words of all pairs, from the file or with a chat model."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,29 +12,29 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import Language
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 
-GOLD = "alignments of the pairs file"
+GOLD = "alignments in the pairs file"
 
 
 def add_options(group: argparse._ArgumentGroup) -> None:
     """Add the options of the aligner."""
     add = group.add_argument
     text = (
-        "gold: use the alignments in the pairs file; openai: ask a chat model at an "
+        "gold: use the alignments in the pairs file; openai: send requests to a chat model at an "
         "OpenAI-compatible endpoint; default gold"
     )
     add("--aligner", choices=("gold", "openai"), default="gold", help=text)
-    add("--aligner-model", metavar="NAME", help="openai: model name")
-    text = "openai: base address, e.g. .../v1; the key is taken from OPENAI_API_KEY"
+    add("--aligner-model", metavar="NAME", help="openai: name of the chat model")
+    text = "openai: base address, e.g. .../v1; the key is read from OPENAI_API_KEY"
     add("--endpoint", metavar="URL", help=text)
-    text = "openai: US dollars per million tokens sent and received, for the estimate"
+    text = "openai: price in US dollars per million tokens sent and received, for the estimate"
     add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
-    add("--yes", action="store_true", help="openai: send the requests")
+    add("--yes", action="store_true", help="openai: send the requests, which may cost money")
 
 
 def build_aligner(
     arguments: argparse.Namespace, source: Language, target: Language
 ) -> ChatAligner | None:
-    """Return the chosen aligner; ``None`` stands for the alignments in the pairs file."""
+    """Return the chosen aligner, or ``None`` for the alignments in the pairs file."""
     if arguments.aligner == "gold":
         return None
     if not arguments.endpoint or not arguments.aligner_model:
@@ -50,8 +50,8 @@ def align(
     if aligner is None:
         if not any(pair.gold for pair in pairs):
             raise CalibrationError(
-                "the pairs have no alignments: add a Pharaoh column to the file (see "
-                "docs/calibration.md), or use a chat model with --aligner openai"
+                "the pairs have no alignments: add a column with Pharaoh alignments to the file "
+                "(see docs/calibration.md), or use a chat model with --aligner openai"
             )
         return [pair.gold or PairError("no_gold") for pair in pairs]
     keys = _keys(aligner, pairs)
@@ -69,7 +69,7 @@ def align(
 def not_aligned(
     aligner: ChatAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[SentencePair]:
-    """Return the pairs whose links are not in ``cache`` yet."""
+    """Return the pairs whose links are not in ``cache``."""
     keys = _keys(aligner, pairs)
     return [pair for pair, key in zip(pairs, keys, strict=True) if cache.get(key) is None]
 

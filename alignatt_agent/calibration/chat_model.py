@@ -1,4 +1,4 @@
-"""Word alignments from any OpenAI-compatible endpoint; the paper used GPT-5-mini."""
+"""Align words with any OpenAI-compatible chat model; the paper used GPT-5-mini."""
 
 import hashlib
 import os
@@ -23,10 +23,10 @@ Answer with one JSON object and nothing else:
 """
 
 KEY = "OPENAI_API_KEY"
-"""Environment variable with the key of the endpoint."""
+"""Environment variable that contains the key of the endpoint."""
 
 _CHARS_PER_TOKEN = 2.5
-"""A low estimate for numbered words; English prose has about 4."""
+"""Characters per token, a low estimate for numbered words; English prose has about 4."""
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
 """Number of successive failures after which the run stops."""
@@ -37,7 +37,7 @@ class _Answer(BaseModel, strict=True):
 
 
 class ChatAligner:
-    """Word aligner that asks a chat model about one pair at a time."""
+    """Word aligner that sends one request per pair to a chat model."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ChatAligner:
         self.version = f"instructions sha256:{digest}"
 
     def estimate(self, pairs: Sequence[SentencePair]) -> str:
-        """Estimate the cost of ``pairs`` from above, without retries; returns text."""
+        """Return an upper estimate of the cost of ``pairs``, without retries, as text."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)
@@ -79,9 +79,9 @@ class ChatAligner:
         return f"{text}, {dollars:.2f} US dollars"
 
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
-        """Yield the links of each pair, or the reason for their absence."""
+        """Yield the links of each pair, or the reason why it has none."""
         failures = 0
-        # In small batches, so that few paid requests are lost when the endpoint fails.
+        # Small batches: few paid requests are lost when the endpoint fails.
         width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
             for begin in range(0, len(pairs), width):
@@ -90,8 +90,8 @@ class ChatAligner:
                     failures = failures + 1 if failed else 0
                     if failures == _HOPELESS:
                         raise CalibrationError(
-                            f"{self._url} failed {failures} times in a row, the last time with: "
-                            f"{result}; answers so far are kept: start the command again later"
+                            f"{self._url} failed {failures} times in a row, most recently with: "
+                            f"{result}; answers so far are kept: run the command again later"
                         )
                     yield result
 
@@ -121,7 +121,7 @@ class ChatAligner:
         except openai.APIStatusError as error:
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise PairError("aligner_error", f"{error}") from None
-            # Wrong key, model, address or request, or no credit.
+            # The key, model, address or request is wrong, or there is no credit.
             raise CalibrationError(
                 f"{self._url} refused the request with status {error.status_code}: "
                 f"{error.response.text[:300]}; check --endpoint, --aligner-model and ${KEY}"

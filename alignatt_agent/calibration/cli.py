@@ -44,21 +44,21 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    text = "configuration whose translation model and prompt are calibrated"
+    text = "configuration with the translation model and prompt to calibrate"
     add("--config", required=True, help=text)
     add = parser.add_argument_group("pairs").add_argument
-    add("--source", metavar="CODE", help="source language; default: the configuration's")
+    add("--source", metavar="CODE", help="source language; default: that of the configuration")
     add("--target", required=True, metavar="CODE", help="target language, e.g. de")
-    add("--pairs", required=True, metavar="FILE", help="pairs on which heads are chosen; see below")
-    text = "pairs on which the heads are judged: a file, or a share of --pairs; default %(default)s"
+    add("--pairs", required=True, metavar="FILE", help="pairs for choosing heads; see below")
+    text = "pairs for judging the chosen heads: a file, or a share of --pairs; default %(default)s"
     add("--held-out", metavar="FILE|SHARE", default="0.3", help=text)
-    text = "dev set whose sentences are excluded, like those of the embedded one; repeatable"
+    text = "dev set whose sentences are excluded, in addition to the embedded one; repeatable"
     add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
     add = parser.add_argument_group("head set").add_argument
-    text = "query whose attention row represents a token; default: the one with the better score"
+    text = "query whose attention row represents a token; default: the query with the better score"
     add("--row", choices=ROWS, help=text)
     add("--keep", type=int, default=8, metavar="K", help="number of heads; default 8")
-    text = "the head set; default outputs/head_sets/MODEL-SOURCE-TARGET.json"
+    text = "file of the head set; default outputs/head_sets/MODEL-SOURCE-TARGET.json"
     add("--output", type=Path, metavar="FILE", help=text)
     add_options(parser.add_argument_group("word alignments"))
 
@@ -66,45 +66,45 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 def _merge_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("sets", nargs="+", metavar="SET", help="head sets of one model, names or paths")
-    text = "head sets of further targets, used only to judge the merged one"
+    text = "head sets of further targets, used only to judge the merged head set"
     add("--judge", nargs="+", default=[], metavar="SET", help=text)
     add("--keep", type=int, default=8, metavar="K", help="number of heads; default 8")
-    add("--output", type=Path, required=True, metavar="FILE", help="the head set")
+    add("--output", type=Path, required=True, metavar="FILE", help="file of the merged head set")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     status: int = arguments.command(arguments)
     return status
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    r"""Score all heads of a model and write the best ones as a head set.
+    r"""Score all heads of a model and write the best heads as a head set.
 
-    The Translation Score of a head is the share of target words for which its attention peak lies
-    on the aligned source word, under the prompt that the agent uses.
+    The Translation Score of a head is the share of target words whose attention peak in this head
+    lies on the aligned source word, under the prompt that the agent uses.
 
     Examples:
-      the embedded model; generated pairs with gold alignments, 60 to choose heads and 60 to judge:
+      calibrate the embedded model on 60 generated pairs, and judge the heads on 60 other pairs:
         alignatt calibrate run --config micro-low --target de \
             --pairs micro:60:77 --held-out micro:60:78
 
-      the translation model and prompt of a configuration:
+      calibrate the translation model and prompt of a configuration:
         alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
 
-      words aligned by a chat model; without --yes the command only prints the cost:
+      let a chat model align the words; without --yes, the command only prints the cost:
         alignatt calibrate run --config default-low --target de \
             --pairs pairs.en-de.tsv --aligner openai --endpoint https://HOST/v1 \
             --aligner-model NAME --price 0.25 2.00 --yes
 
-    a run writes
-      OUTPUT.json      the head set; name it under head_sets in a configuration
-      OUTPUT.sqlite    word alignments and scores of every pair: the same command resumes from
-                       it, and one with more pairs computes only the new ones; delete it to
-                       start again
+    output files
+      OUTPUT.json      the head set, which a configuration names under head_sets
+      OUTPUT.sqlite    word alignments and scores of every pair; the command resumes from this
+                       file and computes only pairs that it does not contain; delete the file
+                       to start again
 
-    exit status: 0 the head set is written; 1 the run failed; 2 nothing was started
+    exit status: 0 success; 1 the run failed; 2 failure before the start
     """
     plan = _plan(arguments)
     asked = plan.aligner
@@ -113,8 +113,8 @@ def _run(arguments: argparse.Namespace) -> int:
             missing = not_aligned(asked, plan.all_pairs, cache)
         if missing:
             print(
-                f"asking {arguments.endpoint} for word alignments would take about "
-                f"{asked.estimate(missing)}.\nNothing was sent; add --yes to continue."
+                f"word alignments from {arguments.endpoint} would take about "
+                f"{asked.estimate(missing)}.\nNo request was sent; add --yes to continue."
             )
             return 2
     print_report(plan, calibrate(plan))
@@ -122,7 +122,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
-    """Build the plan; check everything that needs no model."""
+    """Build the plan, after all checks that need no model."""
     config = load_config(arguments.config)
     source = language(arguments.source or config.source_language)
     target = language(arguments.target)
@@ -162,11 +162,11 @@ def _share(text: str) -> float | None:
 def _merge(arguments: argparse.Namespace) -> int:
     r"""Merge the head sets of several targets into one for any target.
 
-    The merged set holds the heads with the best mean Translation Score. Name it under ``head_sets``
-    as ``"*"``: it then serves every target without its own set, and counts as provisional.
+    The merged set has the heads with the best mean Translation Score. Name it under ``head_sets``
+    as ``"*"`` to use it for every target without its own set. It is marked as provisional.
 
     Example:
-      score German with the heads of Italian and Chinese:
+      merge the heads of Italian and Chinese, and judge them on German:
         alignatt calibrate merge micro-en-it micro-en-zh --judge micro-en-de --output any.json
     """
     sets = [load_head_set(name) for name in arguments.sets]
@@ -174,5 +174,5 @@ def _merge(arguments: argparse.Namespace) -> int:
     write(arguments.output, content)
     rows = losses(heads, [*sets, *map(load_head_set, arguments.judge)])
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
-    print(f"mean Translation Score of {len(heads)} heads; written: {arguments.output}")
+    print(f"mean Translation Score of {len(heads)} heads; written to {arguments.output}")
     return 0

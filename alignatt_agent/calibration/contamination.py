@@ -1,7 +1,7 @@
-"""Excludes evaluation data from calibration.
+"""Exclude evaluation data from calibration.
 
-Scores on data on which heads were chosen are meaningless. A file is evaluation data if it is inside
-a dev set, or if most of its sentences are those of a dev set. Single sentences of a dev set are
+Scores are meaningless on data that was used to choose heads. A file is evaluation data if it is in
+a dev set, or if most of its sentences are in a dev set. Single sentences of a dev set are
 dropped and counted.
 """
 
@@ -20,8 +20,8 @@ _REFUSED_SHARE = 0.5
 def refuse(path: Path, why: str) -> PairsError:
     """Return the error for a file that is evaluation data."""
     return PairsError(
-        f"{path} is evaluation data: {why}. Heads chosen on it would raise every score measured on "
-        f"it; calibrate on other parallel text"
+        f"{path} is evaluation data: {why}. Heads chosen on this file would raise all scores "
+        f"measured on it; calibrate on other parallel text"
     )
 
 
@@ -35,20 +35,20 @@ def check_place(path: Path) -> None:
 def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
     """Return the sentences of the given dev sets and of the embedded one, normalized."""
     folders = list(devsets)
-    with contextlib.suppress(FileNotFoundError):  # the wheel does not contain the embedded one
+    with contextlib.suppress(FileNotFoundError):  # the wheel does not contain the embedded dev set
         folders.append(find_path(EMBEDDED_DEVSET))
     known: set[str] = set()
     for folder in folders:
         texts = sorted((folder / "ref").glob("*.txt"))
         if not texts:
-            raise PairsError(f"{folder} is not a dev set: it has no ref/LANGUAGE.txt")
+            raise PairsError(f"{folder} is not a dev set: expected ref/LANGUAGE.txt")
         for text in texts:
             known.update(map(_plain, read_lines(text)))
     return frozenset(known - {""})
 
 
 def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
-    """Drop pairs with a ``known`` source or target; refuse a file that is mostly known."""
+    """Drop pairs with a ``known`` source or target; refuse a file of mostly known pairs."""
     kept = [p for p in found.pairs if not {_plain(" ".join(p.source)), _plain(p.target)} & known]
     dropped = len(found.pairs) - len(kept)
     if dropped > _REFUSED_SHARE * max(1, len(found.pairs)):
@@ -59,5 +59,5 @@ def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
 
 
 def _plain(text: str) -> str:
-    """Return letters and digits only, in lower case."""
+    """Return the letters and digits of a text, in lower case."""
     return "".join(char for char in text.casefold() if char.isalnum())

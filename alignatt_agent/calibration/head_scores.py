@@ -1,8 +1,8 @@
-"""Translation Score: how often a head's attention peak hits the aligned source word.
+"""Compute Translation Scores: how often a head's attention peak hits the aligned source word.
 
 The prompt has the run-time layout (Eq. 1). A head hits an aligned target token if its argmax over
-the source span is a token of an aligned source word. Each pair takes one teacher-forced pass; heads
-are chosen on some pairs and judged on the others.
+the source span is a token of an aligned source word. Each pair takes one teacher-forced pass. Heads
+are chosen on some pairs and judged on other pairs.
 """
 
 import random
@@ -26,30 +26,30 @@ ROWS: tuple[Row, ...] = get_args(Row)
 Counts = npt.NDArray[np.int64]
 
 _ENGINE_FAILURES = 3
-"""Successive failures after which the run fails."""
+"""Number of successive failures after which the run fails."""
 
 
 Hits = dict[Row, Counts]
-"""Hits by row convention, ``[heads]``: of every head, or of means of the 1, 2, ... best ones."""
+"""Hits by row convention, ``[heads]``: of every head, or of means of the 1, 2, ... best heads."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """A prompt, the ids of its translation, and per target token the aligned source words."""
+    """A prompt, the ids of its translation, and the aligned source words of each target token."""
 
     prompt: Prompt  # the request up to the translation
     target_ids: tuple[int, ...]
-    source_words: tuple[tuple[int, ...], ...]  # empty where a target token is not aligned
+    source_words: tuple[tuple[int, ...], ...]  # empty for a target token without alignment
 
     @property
     def aligned(self) -> int:
-        """Number of aligned tokens."""
+        """Return the number of aligned tokens."""
         return sum(1 for words in self.source_words if words)
 
 
 @dataclass(frozen=True, slots=True)
 class RowScores:
-    """Scores of one row convention; the estimates are those of the held-out pairs."""
+    """Scores of one row convention; the estimates are from the held-out pairs."""
 
     matrix: npt.NDArray[np.float64]  # [layers, heads], calibration pairs; NaN without attention
     ranking: tuple[Head, ...]  # all heads, best first
@@ -63,23 +63,23 @@ class Outcome:
     """Scores of both row conventions."""
 
     rows: dict[Row, RowScores]
-    calibration: tuple[int, int]  # pairs and aligned tokens for choosing heads
-    held_out: tuple[int, int]  # pairs and aligned tokens for judging them
+    calibration: tuple[int, int]  # numbers of pairs and aligned tokens for choosing heads
+    held_out: tuple[int, int]  # numbers of pairs and aligned tokens for judging heads
     skipped: Counter[str]  # pairs that the engine could not read, by reason
 
     def better_row(self) -> Row:
-        """The convention with the higher held-out score; ``predicting`` if they are equal."""
+        """Return the convention with the higher held-out score; ``predicting`` if equal."""
         # Predicting rows are available one decoding step earlier.
         return max(ROWS, key=lambda row: self.rows[row].head_set.value)
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split pair numbers into calibration and held-out ones, both sorted."""
+    """Split pair numbers into calibration and held-out pairs, both sorted."""
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
             f"{count} usable pair(s) cannot be split into calibration and held-out pairs; "
-            f"add pairs, or name a file with --held-out"
+            f"add pairs, or pass a file with --held-out"
         )
     return [i for i in range(count) if i not in held_out], sorted(held_out)
 
@@ -98,7 +98,7 @@ def score(
     def read(
         part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
     ) -> list[tuple[int, Hits]]:
-        """Return the number of aligned tokens and the hits of each pair that can be read."""
+        """Return the number of aligned tokens and the hits of each readable pair."""
         found: list[tuple[int, Hits]] = []
         failures, failure = 0, ""
         for pair in tqdm(pairs, f"{part} pairs", unit="pair"):
@@ -119,8 +119,8 @@ def score(
             found.append((pair.aligned, hits))
         if failures == _ENGINE_FAILURES or not found:
             raise CalibrationError(
-                f"the engine failed on {failures} {part} pairs in a row, the last error is: "
-                f"{failure}; start the same command again to resume"
+                f"the engine failed on {failures} {part} pairs in a row (last error: {failure}); "
+                "run the command again to resume"
             )
         return found
 
@@ -156,8 +156,8 @@ def _hits(loaded: Loaded, pair: AlignedPair, rankings: dict[Row, list[int]] | No
 def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[Row, FloatArray]:
     """Read the rows of both conventions in one pass, ``[target tokens, heads, source tokens]``.
 
-    The query that predicts a token is that of the token before it. So the predicting rows of the
-    translation and one more token, of any id, contain the rows of both conventions.
+    The query that predicts a token belongs to the previous token. Therefore the predicting rows of
+    the translation and one more token, with any id, contain the rows of both conventions.
     """
     fed = (*pair.target_ids, pair.target_ids[-1])
     rows = reader.rows(pair.prompt, fed, Readout(tuple(heads), "predicting")).source
@@ -172,11 +172,11 @@ def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
 
 
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
-    """Count the hits of the mean row over the first 1, 2, ... heads of a ranking, in that order."""
-    # The argmax of a sum is that of the mean.
+    """Count the hits of the mean row over the first 1, 2, ... heads of a ranking."""
+    # The sum has the same argmax as the mean.
     return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)
 
 
 def rank(counts: Counts) -> list[int]:
-    """Return the indices of the heads, most hits first; ties keep the model's order."""
+    """Return the indices of the heads by falling hits; ties keep the model's order."""
     return [int(i) for i in np.argsort(-counts, kind="stable")]

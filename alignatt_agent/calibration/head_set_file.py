@@ -1,4 +1,4 @@
-"""Writes head-set files, as ``alignatt_agent.config.head_sets`` reads them."""
+"""Write head-set files, which ``alignatt_agent.config.head_sets`` reads."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from alignatt_agent.types.engines import Row
 def head_set(
     outcome: Outcome, row: Row, top_k: int, about: dict[str, Any], provenance: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of a head-set file, ``about`` first and ``provenance`` last."""
+    """Return the content of a head-set file, with ``about`` first and ``provenance`` last."""
     chosen = outcome.rows[row]
     layers, heads = chosen.matrix.shape
     pairs, tokens = outcome.calibration
@@ -51,7 +51,7 @@ def head_set(
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a head set atomically, with the numbers of a row on one line."""
+    """Write a head set atomically, with the numbers of each row on one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False)
     # JSON strings contain no line breaks, so the joined text is the same JSON.

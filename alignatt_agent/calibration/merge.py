@@ -1,7 +1,7 @@
-"""Merges head sets of several targets into one for any target.
+"""Merge head sets of several targets into one head set for any target.
 
-Token-alignment heads are largely the same for all language pairs of a model, so the heads that
-score best over several targets serve the others provisionally.
+Token-alignment heads are largely the same for all language pairs of a model. Therefore the heads
+with the best scores over several targets are used provisionally for other targets.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from alignatt_agent.config.head_sets import HeadSet, HeadSetError, for_any
 
 
 def mean(head_set: HeadSet, heads: Sequence[Head]) -> float:
-    """Return the mean Translation Score of ``heads``; one without a score counts as 0."""
+    """Return the mean Translation Score of ``heads``, with 0 for a head without a score."""
     return fmean(head_set.scores.get(head, 0.0) for head in heads)
 
 
@@ -31,8 +31,8 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
             ours, theirs = getattr(first, what), getattr(other, what)
             if ours != theirs:
                 raise HeadSetError(
-                    f"only sets of the same {what} can be merged: {first.name} has {ours}, "
-                    f"{other.name} {theirs}"
+                    f"only head sets of the same {what} can be merged: {first.name} has {ours}, "
+                    f"{other.name} has {theirs}"
                 )
         if for_any(first.direction) != for_any(other.direction):
             raise HeadSetError(f"{first.name} and {other.name} have different source languages")
@@ -58,16 +58,16 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
 def losses(
     merged: Sequence[Head], judged: Sequence[HeadSet]
 ) -> list[tuple[str, float, float, str]]:
-    """Compare the merged heads with equally many of each direction, by mean Translation Score.
+    """Compare the merged heads with as many heads of each direction, by mean Translation Score.
 
-    Merged heads without a score in a direction count as 0 there; the last column marks this.
+    A merged head without a score in a direction has the score 0; the last column marks this.
     """
     return [
         (
             item.direction,
             mean(item, item.heads[: len(merged)]),
             mean(item, merged),
-            "" if item.scores.keys() >= set(merged) else "at least: scores missing",
+            "" if item.scores.keys() >= set(merged) else "lower bound: scores are missing",
         )
         for item in judged
     ]

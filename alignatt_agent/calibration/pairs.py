@@ -1,4 +1,4 @@
-"""Sentence pairs, split into the source words and target units of alignments."""
+"""Split sentence pairs into the source words and target units of alignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
 
 
 class PairError(ValueError):
-    """A pair cannot be used; it is counted under ``reason``, e.g. ``"empty_side"``."""
+    """An unusable pair, counted under ``reason``, e.g. ``"empty_side"``."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)  # both arguments, because errors are pickled
@@ -42,20 +42,20 @@ class CalibrationError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A source sentence and its translation, as the recognizer and the model write them.
+    """A source sentence and its translation, as written by the recognizer and the model.
 
     A target unit is a word or a punctuation mark; in a script without spaces it is a character, or
     a run of Latin letters and digits.
     """
 
-    source: tuple[str, ...]  # words, punctuation attached
+    source: tuple[str, ...]  # words, with punctuation attached
     target: str
-    spans: tuple[Span, ...]  # begin and end of each target unit, in characters
-    gold: Links | None = None  # if the file has them
+    spans: tuple[Span, ...]  # start and end of each target unit, in characters
+    gold: Links | None = None  # alignments of the file, if any
 
     @property
     def units(self) -> list[str]:
-        """Text of every target unit."""
+        """Return the text of every target unit."""
         return [self.target[begin:end] for begin, end in self.spans]
 
 
@@ -68,17 +68,17 @@ class Pairs:
     skipped: Counter[str] = field(default_factory=Counter)
 
     def digest(self) -> str:
-        """Hash of the usable pairs, 12 hexadecimal digits."""
+        """Return a hash of the usable pairs, 12 hexadecimal digits."""
         return digest_of((p.source, p.target, p.spans) for p in self.pairs)
 
     def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
-        """Keep some of the pairs, and count the others under ``reason``."""
+        """Keep some of the pairs, and count the other pairs under ``reason``."""
         dropped = Counter({reason: len(self.pairs) - len(kept)})
         return Pairs(self.name, tuple(kept), self.skipped + dropped)
 
 
 def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
-    """Drop pairs whose texts were ``seen``, and add the texts of the others to it."""
+    """Drop pairs whose texts are in ``seen``; add the texts of the other pairs to ``seen``."""
     kept = []
     for pair in found.pairs:
         if (pair.source, pair.target) not in seen:
@@ -88,7 +88,7 @@ def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pai
 
 
 def digest_of(items: Iterable[object]) -> str:
-    """Hash of the ``repr`` of plain values, 12 hexadecimal digits."""
+    """Return a hash of the ``repr`` of plain values, 12 hexadecimal digits."""
     digest = hashlib.sha256()
     for item in items:
         digest.update(repr(item).encode())
@@ -103,9 +103,9 @@ def make_pair(
     spaced: bool,
     counted: Sequence[Span] | None = None,
 ) -> SentencePair:
-    """Check one pair and cut its target into units.
+    """Check one pair and split its target into units.
 
-    Gold ``links`` count the ``counted`` parts of the target; ``None`` stands for white-space
+    Gold ``links`` number the ``counted`` parts of the target; ``None`` stands for white-space
     separated words, or for characters of a language that is not ``spaced``.
     """
     if not source or not target.strip():
@@ -122,7 +122,7 @@ def make_pair(
 
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:
-    """Turn links to the ``counted`` parts of the target into links to its units."""
+    """Convert links to the ``counted`` parts of the target into links to its units."""
     return frozenset(
         (i, unit)
         for unit, (begin, end) in enumerate(spans)

@@ -1,13 +1,13 @@
-"""Calibration pairs: read from a file, or generated in the micro world.
+"""Read calibration pairs from a file, or generate them in the micro world.
 
-a pairs file is UTF-8 text, one pair a line, tab-separated; lines that begin with # are comments:
+A pairs file is UTF-8 text with one tab-separated pair per line; lines starting with # are skipped:
   SOURCE <tab> TARGET [<tab> ALIGNMENT]
   We train a model. <tab> Wir trainieren ein Modell. <tab> 0-0 1-1 2-2 3p2 3-3
-alignments are Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link), counted from 0 in
-white-space separated words with their punctuation; in Chinese, Japanese and Korean in characters
-without white space.
-files inside a dev set are refused, as are files that mostly consist of its sentences.
-micro:N[:SEED] stands for N generated pairs of the micro world with gold alignments.
+ALIGNMENT has Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link). Both numbers count
+white-space separated words with their punctuation from 0; in Chinese, Japanese and Korean, they
+count characters without white space.
+Files in a dev set are refused, and so are files that mostly consist of sentences of a dev set.
+micro:N[:SEED] stands for N generated pairs of the micro world, with gold alignments.
 """
 
 import re
@@ -34,13 +34,13 @@ MICRO_SEED = 77
 
 
 def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
-    """Read the pairs of a file, or generate them for a ``spec`` like ``micro:N[:SEED]``."""
+    """Read the pairs of a file, or generate pairs for a ``spec`` such as ``micro:N[:SEED]``."""
     match = MICRO.fullmatch(spec)
     if match is not None:
         return _generated(int(match[1]), int(match[2] or MICRO_SEED), source, target)
     path = Path(spec)
     if not path.is_file():
-        raise PairsError(f"{spec} does not exist; name a file of pairs, or micro:N[:SEED]")
+        raise PairsError(f"{spec} does not exist; expected a file of pairs, or micro:N[:SEED]")
     check_place(path)
     pairs: list[SentencePair] = []
     skipped: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
             except PairError as error:
                 skipped[error.reason] += 1
     if not pairs:
-        raise PairsError(f"{path} holds no usable pair; skipped: {dict(skipped) or 'nothing'}")
+        raise PairsError(f"{path} has no usable pair; skipped: {dict(skipped) or 'nothing'}")
     return Pairs(path.name, tuple(pairs), skipped)
 
 
@@ -68,7 +68,7 @@ def _pair(cells: Sequence[str], source: Language, target: Language) -> SentenceP
 
 
 def parse_pharaoh(text: str) -> Links:
-    """Read ``"0-0 1p2"``: ``-`` joins sure links, ``p`` or ``?`` possible ones; all count."""
+    """Read ``"0-0 1p2"``: ``-`` marks sure links, ``p`` or ``?`` possible links; all are kept."""
     found = [_LINK.fullmatch(item) for item in text.split()]
     if None in found:
         raise PairError("malformed_alignment")
@@ -80,8 +80,8 @@ def _generated(count: int, seed: int, source: Language, target: Language) -> Pai
         generator = import_module("lab.micro_world.pairs")
     except ModuleNotFoundError:
         raise PairsError(
-            "micro:N[:SEED] needs the generator in lab/micro_world/ of the repository: run from a "
-            "checkout of alignatt_agent, or name a file of pairs"
+            "micro:N[:SEED] needs the generator in lab/micro_world of the repository: run from a "
+            "checkout of alignatt_agent, or pass a file of pairs"
         ) from None
     drawn: Pairs = generator.micro_pairs(count, seed, source, target)
     return drawn

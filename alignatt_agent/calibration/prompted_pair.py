@@ -1,4 +1,4 @@
-"""Converts aligned words to aligned tokens, under the prompt that the agent uses."""
+"""Convert aligned words to aligned tokens, under the prompt that the agent uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 @dataclass(frozen=True, slots=True)
 class PairPrompter:
-    """Builds the request of a pair as the agent does, with at most ``max_context`` tokens."""
+    """Builds the request of a pair like the agent, with at most ``max_context`` tokens."""
 
     tokenizer: Any
     builder: PromptBuilder
     max_context: int
 
     def digest(self) -> str:
-        """Hash of the prompt around a source of one word: system text, template, tokenizer."""
+        """Return a hash of the prompt for one word: system text, template, tokenizer."""
         return digest_of([self.builder.build(["source"]).token_ids])
 
     def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
@@ -34,7 +34,7 @@ class PairPrompter:
         if not any(words):
             raise PairError("no_alignment")
         prompt = self.builder.build(pair.source)
-        # One more token is fed to read the row of the last one, and one is sampled.
+        # One more token is fed to read the row of the last token, and one is sampled.
         if len(prompt.token_ids) + len(ids) + 2 > self.max_context:
             raise PairError("too_long")
         return AlignedPair(prompt, ids, words)

@@ -1,4 +1,4 @@
-"""Reads attention rows of all heads of a model inside vLLM."""
+"""Read the attention rows of all heads of a model in vLLM."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class Reader(Protocol):
 
 
 DEFAULT_CONTEXT = 2048
-"""Longest request in tokens; a sentence of a talk takes a few hundred."""
+"""Longest request in tokens; a sentence of a talk needs a few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Loaded:
     tokenizer: Any
     num_layers: int
     num_heads: int
-    heads: tuple[Head, ...]  # layer by layer; a hybrid model has layers without attention
+    heads: tuple[Head, ...]  # by layer; a hybrid model has layers without attention
     max_context: int  # tokens
     engine: str  # name, version and computation type
 
 
 @contextmanager
 def open_reader(model: ModelConfig) -> Iterator[Loaded]:
-    """Load a model with all heads captured, and unload it at the end."""
+    """Load a model with capture of all heads, and unload it at the end."""
     from transformers import AutoConfig
 
     from alignatt_agent.engine.drafts import DraftEngine
@@ -52,7 +52,7 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
         text = AutoConfig.from_pretrained(path).get_text_config()
     except (OSError, ValueError) as error:
         raise EngineError(f"translation model {path}: {error}") from error
-    # vLLM's own "auto" makes float32 16-bit, which moves the peaks of heads with flat attention.
+    # vLLM's "auto" converts float32 to 16 bits, which moves the peaks of heads with flat attention.
     stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
     dtype = stored if model.dtype == "auto" else model.dtype
     count = text.num_attention_heads
@@ -61,7 +61,7 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
         DEFAULT_CONTEXT, int(model.engine.get("max_model_len", text.max_position_embeddings))
     )
     arguments = {
-        # Queries of all heads are staged for a whole batch; short ones keep that small.
+        # Queries of all heads are staged for a whole batch; short batches keep the buffer small.
         "max_model_len": context,
         "max_num_batched_tokens": context,
         "max_num_seqs": 1,

@@ -1,4 +1,4 @@
-"""Calibration: from pairs to a head-set file and a report."""
+"""Calibrate: compute a head-set file and a report from pairs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,41 +30,41 @@ SPLIT_SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPlan:
-    """A model and direction, their pairs and aligner, and the head set to write."""
+    """A model and direction, the pairs, the aligner, and the head set to write."""
 
     config: AgentConfig  # its translation model and prompt
     source: Language
     target: Language
     pairs: Pairs  # pairs for choosing heads
-    held_out: Pairs | float  # other pairs for judging heads, or a share of ``pairs``
+    held_out: Pairs | float  # pairs for judging heads, or a share of ``pairs``
     aligner: ChatAligner | None  # None uses the alignments of the pairs
     output: Path
-    row: Row | None = None  # None uses the better one
+    row: Row | None = None  # None chooses the better row convention
     top_k: int = 8
 
     @property
     def direction(self) -> str:
-        """E.g. ``"en-de"``."""
+        """Return the direction, e.g. ``"en-de"``."""
         return f"{self.source.code}-{self.target.code}"
 
     @property
     def cache(self) -> Path:
-        """Links and scores of every pair."""
+        """Return the file with the links and scores of every pair."""
         return self.output.with_suffix(".sqlite")
 
     @property
     def given(self) -> list[Pairs]:
-        """The pairs of each file, the held-out ones last."""
+        """Return the pairs of each file; the held-out pairs are last."""
         return [self.pairs, *([self.held_out] if isinstance(self.held_out, Pairs) else [])]
 
     @property
     def all_pairs(self) -> list[SentencePair]:
-        """Pairs to align, in that order."""
+        """Return the pairs to align, in order."""
         return [pair for pairs in self.given for pair in pairs.pairs]
 
 
 def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
-    """Align pairs, score heads and write the head set; the same plan resumes an interrupted run."""
+    """Align pairs, score heads and write the head set; the same plan resumes a run."""
     model, prompt = plan.config.models.translation, plan.config.prompt
     checkpoint = fingerprint(locate_one(model))
     pairs = plan.all_pairs
@@ -73,7 +73,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
         with open_reader(model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
-                    f"--keep {plan.top_k}: the model has {len(loaded.heads)} heads"
+                    f"--keep {plan.top_k}: expected at most {len(loaded.heads)} heads"
                 )
             builder = PromptBuilder.of(loaded.tokenizer, prompt, plan.source, plan.target)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
@@ -100,12 +100,12 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
         row,
         plan.top_k,
         {
-            # Others may use the head set, so it has only the last part of a local path.
+            # Head sets are shared, so they contain only the last part of a local path.
             "model": Path(model.path).name if Path(model.path).is_absolute() else model.path,
             "revision": model.revision,
             "direction": plan.direction,
             "prompt_layout": PromptBuilder.__module__,
-            # Pairs need not be consecutive, so their prompts have no history.
+            # Pairs may not be consecutive, so their prompts have no history.
             "prompt_sha256": prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code
             ),
@@ -120,7 +120,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
 def _parts(
     plan: CalibrationPlan, usable: Sequence[AlignedPair | None]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
-    """Return the pairs for choosing heads and those for judging them."""
+    """Return the pairs for choosing heads and the pairs for judging them."""
     count = len(plan.pairs.pairs)
     first, second = ([*filter(None, part)] for part in (usable[:count], usable[count:]))
     if isinstance(plan.held_out, float):
@@ -128,7 +128,7 @@ def _parts(
         first, second = ([first[place] for place in part] for part in parts)
     if not first or not second:
         raise CalibrationError(
-            f"{len(first)} calibration and {len(second)} held-out pairs are usable; both are needed"
+            f"{len(first)} calibration and {len(second)} held-out pairs are usable; add pairs"
         )
     return first, second
 

@@ -1,4 +1,4 @@
-"""Checks of the requests to the models, including names and terms, before any model is loaded."""
+"""Check the requests to the models, including names and terms, before a model is loaded."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,15 +15,15 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
-    """Refuse a configuration whose models cannot process its requests, including names and terms.
+    """Refuse a configuration whose models cannot process the requests, including names and terms.
 
-    ``longest_s`` is the longest audio of a request, ``None`` for that of a stream.
+    ``longest_s`` is the longest audio of a request; ``None`` stands for that of a stream.
     """
     config, models = resolved.config, resolved.checkpoints
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
     source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
-    # Without a head set, any target is possible: the source language stands for it.
+    # Without a head set, any target is possible; the check uses the source language.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
     front_end_prompt(config.speech.recognizer, models.asr.path, window_of(models.asr)).ids(
@@ -33,8 +33,8 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
     prompt, window = config.prompt, window_of(models.translation)
     if prompt.history and prompt.history_tokens > window / 2:
         raise ContextError(
-            f"prompt.history_tokens is {prompt.history_tokens}, more than half of the window of "
-            f"{window} of translation model {models.translation.path}: lower it or raise "
+            f"prompt.history_tokens is {prompt.history_tokens}, more than half of the window ("
+            f"{window}) of translation model {models.translation.path}: lower it, or raise "
             "models.translation.engine.max_model_len"
         )
 
@@ -42,11 +42,11 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
 def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
-    """Refuse terms that do not fit into a model's window; default: the configured ones."""
+    """Refuse terms that do not fit into a model's window; default: the configured terms."""
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
-    # A tail that is too long may grow by half of the maximum before it is cut.
+    # An overlong tail may grow by half of the maximum before it is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, window_of(models.asr)
     if texts:
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
@@ -60,8 +60,8 @@ def check_contexts(
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
             raise ContextError(
-                f"speech.context takes {longest} tokens of translation model {model.path}, more "
-                f"than half of its window of {window}: shorten it or raise "
+                f"speech.context has {longest} tokens of translation model {model.path}, more "
+                f"than half of its window ({window}): shorten it, or raise "
                 "models.translation.engine.max_model_len"
             )
 

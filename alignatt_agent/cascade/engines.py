@@ -1,4 +1,4 @@
-"""Builds the engines that streams share from served models, and warms them up."""
+"""Build the engines that streams share from served models, and warm them up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from alignatt_agent.types.engines import Aligner, Readout, TranslationEngine
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Models that the streams of a process share.
+    """Models that all streams of a process share.
 
     Tokenizer and sizes belong to the translation model. Without ``models.aligner``, there is no
     aligner.
@@ -47,10 +47,10 @@ class Engines:
 
 
 WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
-"""Sizes of the requests that warm up engines: tokens of prompts, and seconds of audio. They cover
-the first minute of a stream, since some kernels of a GPU are compiled for a size at its first use.
-On a CPU, only the smallest size is requested: nothing is compiled, and the others have 2,700
-tokens, which take 20 s with 1.5 billion parameters."""
+"""Sizes of warm-up requests: tokens of prompts, and seconds of audio. They cover
+the first minute of a stream, because some GPU kernels are compiled at the first use of a size.
+On a CPU, only the smallest size is requested: nothing is compiled, and the other sizes have 2,700
+tokens in total, which take 20 s with 1.5 billion parameters."""
 
 _WARM_DRAFT = 4
 
@@ -58,7 +58,7 @@ _WARM_DRAFT = 4
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
 ) -> tuple[PromptedRecognizer, Aligner | None]:
-    """Return the recognizer of a family, and the aligner if there is one."""
+    """Return the recognizer of a family, and the aligner, if any."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
     features = None

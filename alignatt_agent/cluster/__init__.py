@@ -1,1 +1,1 @@
-"""Several machines: a Ray cluster and its workers; needs the extra ``alignatt_agent[ray]``."""
+"""Use a Ray cluster and its workers; needs the extra ``alignatt_agent[ray]``."""

@@ -1,4 +1,4 @@
-"""Joins a Ray cluster or starts one on this machine. Without ``--ray``, Ray is not imported."""
+"""Join a Ray cluster, or start one on this machine; Ray is only imported for ``--ray``."""
 
 import argparse
 import contextlib
@@ -25,7 +25,7 @@ SHARED = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
 """Environment of a cluster; Ray's default niceness for workers is 15."""
 
 ALONE = {**SHARED, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Environment of a cluster of one machine, whose processes listen only on loopback."""
+"""Environment of a cluster of one machine; its processes listen only on loopback."""
 
 
 class ClusterError(AlignAttError):
@@ -37,7 +37,7 @@ class ClusterOptions:
     """The cluster and the resources of each set of engines."""
 
     address: str  # HOST:PORT, or AUTO: RAY_ADDRESS or the cluster of this machine, or LOCAL
-    gpus: float | None = None  # of each set, also a fraction; by default 1 if there are GPUs
+    gpus: float | None = None  # of each set, possibly a fraction; by default 1 if there are GPUs
     count: int | None = None  # of sets; by default as many as fit
 
     def share(self) -> dict[str, float]:
@@ -52,7 +52,7 @@ class ClusterOptions:
         share = {"num_cpus": cpus, "num_gpus": gpus}
         if not _room(nodes, share):
             raise ClusterError(
-                f"no node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs; it has "
+                f"no node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs; found "
                 + "; ".join(f"{n.get('CPU', 0):g} and {n.get('GPU', 0):g}" for n in nodes)
                 + ": lower --ray-gpus"
             )
@@ -64,16 +64,16 @@ class ClusterOptions:
 
 
 def add_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--ray`` and its details; ``what`` is a verb for the help, e.g. "serve"."""
+    """Add ``--ray`` and related options; ``what`` is a verb for the help, e.g. "serve"."""
     title = "several machines (docs/scale.md; needs the extra alignatt_agent[ray])"
     group = parser.add_argument_group(title)
     add = group.add_argument
     text = (
-        f"{what} on a Ray cluster: HOST:PORT of its head, auto (default) for the cluster of this "
-        "machine, or local for a cluster of only this machine, which ends with the command"
+        f"{what} on a Ray cluster: HOST:PORT of its head; auto (default), the cluster of this "
+        "machine; or local, a cluster of only this machine that ends with the command"
     )
     add("--ray", nargs="?", const=AUTO, metavar="ADDRESS", help=text)
-    text = "GPUs of each set of engines, fractions allowed; default: 1 if there are GPUs"
+    text = "GPUs of each set of engines, possibly a fraction; default: 1 if there are GPUs"
     add("--ray-gpus", type=float, metavar="N", help=text)
 
 
@@ -82,7 +82,7 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
     given = {"--ray-gpus": arguments.ray_gpus, "--ray-workers": count}
     if arguments.ray is None:
         if alone := [option for option, value in given.items() if value is not None]:
-            raise ClusterError(f"{', '.join(alone)} has no meaning without --ray")
+            raise ClusterError(f"{', '.join(alone)}: add --ray, or omit the option")
         return None
     if importlib.util.find_spec("ray") is None:
         raise ClusterError("--ray needs Ray: pip install 'alignatt_agent[ray]'")
@@ -91,10 +91,10 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
 
 @contextlib.contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Join a cluster or start one on this machine; leave or end it afterwards.
+    """Join a cluster, or start one on this machine; finally leave or end it.
 
     Raises:
-        ClusterError: the cluster is unreachable, or its nodes run other versions than this machine.
+        ClusterError: the cluster is unreachable, or a node has other versions than this machine.
     """
     local = address == LOCAL
     if address not in (LOCAL, AUTO):
@@ -109,7 +109,7 @@ def joined(address: str) -> Iterator[None]:
             given["_temp_dir"] = stack.enter_context(folder)
         try:
             ray.init(address, **given)
-        except Exception as error:  # Ray also raises plain exceptions
+        except Exception as error:  # Ray also raises plain ``Exception``
             raise ClusterError(_unreachable(address, error)) from None
         stack.callback(ray.shutdown)
         check_nodes(versions())
@@ -133,8 +133,8 @@ def check_nodes(here: Mapping[str, str]) -> None:
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None) or error
             raise ClusterError(
-                f"node {name} cannot run this package ({one_line(cause)}): install the same "
-                "environment there"
+                f"node {name} cannot run this package ({one_line(cause)}): install this machine's "
+                "environment on the node"
             ) from None
 
 
@@ -144,8 +144,8 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
     if names:
         found = ", ".join(f"{n} {there.get(n, 'none')} (here {here.get(n, 'none')})" for n in names)
         raise ClusterError(
-            f"node {node} runs {found}: results would not be comparable; install the same "
-            "environment on it"
+            f"node {node} runs {found}: results would not be comparable; install this machine's "
+            "environment on the node"
         )
 
 
@@ -166,7 +166,7 @@ def _unreachable(address: str, error: Exception) -> str:
         return f"no cluster can be started here: {reason}"
     return (
         f"no Ray cluster at {address} ({reason}): start one with `ray start --head`, name another "
-        "one with --ray HOST:PORT, or use only this machine with --ray local"
+        "cluster with --ray HOST:PORT, or use only this machine with --ray local"
     )
 
 
@@ -182,7 +182,7 @@ def _resources() -> list[dict[str, float]]:
 
 
 def _room(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
-    """Return the number of shares that fit."""
+    """Return the number of shares that fit on the nodes."""
     names = {"num_cpus": "CPU", "num_gpus": "GPU"}
     wanted = {names[key]: value for key, value in share.items() if value}
     if not wanted:

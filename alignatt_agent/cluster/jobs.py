@@ -1,4 +1,4 @@
-"""Jobs of a command for the workers of a cluster."""
+"""Describe the jobs of a command for the workers of a cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Starts engines at the lowest priority, so that running engines are not slowed down."""
+"""Start engines at the lowest priority, so that running engines are not slowed down."""
 
 import contextlib
 import os
@@ -14,11 +14,11 @@ LAST = 19
 def lowest_priority() -> Iterator[None]:
     """Start engines at the lowest priority.
 
-    Three starting engines would slow down running ones for 15 s. A process without
+    Three starting engines would slow down running engines for 15 s. A process without
     ``CAP_SYS_NICE`` cannot raise its priority again. To detect this, the priority is first lowered
     by one; if it cannot be raised again, it is not lowered further.
     """
-    usual = os.getpriority(os.PRIO_PROCESS, 0)  # 0 is this thread; others inherit its priority
+    usual = os.getpriority(os.PRIO_PROCESS, 0)  # of this thread; new threads inherit its priority
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)
     try:
         os.setpriority(os.PRIO_PROCESS, 0, usual)

@@ -1,4 +1,4 @@
-"""Workers of a cluster keep their engines between jobs; jobs of lost workers are repeated."""
+"""Run jobs on workers that keep their engines between jobs; repeat jobs of lost workers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Number of lost workers after which a job fails, because the job itself may kill them."""
+"""Number of lost workers after which a job fails, because the job itself may end them."""
 
 STOP_S = 20.0
 """Time for workers to end their engines, in seconds."""
 
 
 class Worker:
-    """Does one job at a time, in a process on a node."""
+    """Process on a node that runs one job at a time."""
 
     def __init__(self) -> None:
         quieten()
@@ -36,11 +36,11 @@ class Worker:
         check_versions(here, versions(), ray.util.get_node_ip_address())
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Do a job."""
+        """Run a job."""
         return function(*arguments)
 
     def end(self, last: Callable[[], None]) -> None:
-        """Do the last job of this worker."""
+        """Run the last job of this worker."""
         last()
         tidy()
 
@@ -55,7 +55,7 @@ def tidy() -> None:
 
 
 class Workers:
-    """The workers of one command; a context manager.
+    """Context manager for the workers of one command.
 
     If the process or node of a worker is lost, Ray restarts the worker on any node with free
     resources, and the first idle worker repeats the job. There are at most ``jobs`` workers. Each
@@ -86,11 +86,11 @@ class Workers:
             ray.kill(worker)
 
     def share(self, value: Any) -> Any:
-        """Share a value with all workers; the result stands for it in arguments of jobs."""
+        """Share a value with all workers; the result represents it in the arguments of jobs."""
         return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Do jobs, and yield each finished job with its result; raises ``JobFailedError``."""
+        """Run jobs, and yield each finished job with its result; raise ``JobFailedError``."""
         waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
         running: dict[Any, tuple[Any, Job | None]] = {
             worker.ready.remote(self._here): (worker, None) for worker in self._all
@@ -112,10 +112,10 @@ class Workers:
                         if losses[job.name] >= LOSSES:
                             lost = EngineError(f"{LOSSES} workers were lost during this job")
                             raise JobFailedError(job, lost, str(error)) from None
-                        print(f"{job.name}: worker lost; the job starts again", file=sys.stderr)
+                        print(f"{job.name}: worker lost; the job is restarted", file=sys.stderr)
                         waiting.insert(0, job)
                     self._places.pop(worker, None)
-                    time.sleep(0.2)  # a worker that restarts refuses immediately
+                    time.sleep(0.2)  # a restarting worker refuses jobs immediately
                     running[worker.ready.remote(self._here)] = (worker, None)
                     continue
                 idle.append(worker)
@@ -127,7 +127,7 @@ class Workers:
                 running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
-        """Choose a job of the worker's place, or else of a place without a worker."""
+        """Choose a job with the worker's place, or else with a place that has no worker."""
         mine, taken = self._places.get(worker), set(self._places.values())
         job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
         waiting.remove(job)

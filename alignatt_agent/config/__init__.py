@@ -1,1 +1,1 @@
-"""The configuration: languages, head sets, checkpoints and how they run."""
+"""The configuration: languages, head sets, checkpoints and engine arguments."""

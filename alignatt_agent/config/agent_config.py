@@ -35,7 +35,7 @@ class TargetConfig(Strict):
 
 
 class DebugConfig(Strict):
-    """Optimizations; switching one off leaves the output the same but takes more decoding steps.
+    """Optimizations; disabling one takes more decoding steps but does not change the output.
 
     Attributes:
         early_stop: end a draft inside the engine at the first token that the gate rejects.
@@ -56,24 +56,24 @@ class AgentConfig(Strict):
 
     Attributes:
         type: dotted path of the agent class, for Simulstream.
-        detokenizer_type: how scorers join our units; ``simuleval`` needs no download.
-        latency_unit: ``word`` or ``char``; derived from the target language if one is given.
-        chunk_ms: audio per step.
-        source_language: code or name.
-        target_language: code or name; a client's choice overrides it.
-        max_draft_tokens: longest draft per step.
-        schedule: order of the stages. ``sync``: one after the other, as official scores require.
-            ``overlap``: the next chunk is transcribed during translation, and output comes one
-            chunk later. ``async``: no stage waits for another, and each chunk emits the output that
-            became ready since the last one.
-        models: checkpoints.
-        head_sets: head set (name or path) of each target language code; that of ``*`` serves all
+        detokenizer_type: how scorers join the agent's units; ``simuleval`` needs no download.
+        latency_unit: ``word`` or ``char``; derived from the target language if that is given.
+        chunk_ms: length of audio per step, in milliseconds.
+        source_language: code or name of the spoken language.
+        target_language: code or name of the target language; a client's choice overrides it.
+        max_draft_tokens: maximum length of a draft in a step.
+        schedule: order of the stages. ``sync``: one after another, as official scores require.
+            ``overlap``: the next chunk is transcribed during translation; output is delayed by one
+            chunk. ``async``: no stage waits for another, and each chunk emits the output that
+            became ready since the previous chunk.
+        models: checkpoints of the recognizer, the aligner and the translation model.
+        head_sets: head set (name or path) by target language code; the set of ``*`` is used for all
             other targets.
-        prompt: what the translation model reads around the source.
-        speech: the live tail.
-        policy: the gate, or a policy that it is compared with.
+        prompt: text around the source in the prompt of the translation model.
+        speech: settings of speech recognition and the live tail.
+        policy: the AlignAtt gate or another policy.
         targets: overrides for single target languages, by code.
-        debug: switches that change no output.
+        debug: optimizations that do not change the output.
     """
 
     type: str = "alignatt_agent.agent.AlignAttAgent"
@@ -133,7 +133,7 @@ class AgentConfig(Strict):
         timed = timed and self.models.asr.runtime == "vllm"
         if timed and self.models.aligner is None:
             raise ValueError(
-                "models.aligner, which times the words, is missing: name one, or set speech.times "
+                "models.aligner, which times the words, is missing: add it, or set speech.times "
                 "to first_heard"
             )
         if not timed:
@@ -145,11 +145,11 @@ class AgentConfig(Strict):
     def _one_checkpoint_where_one_model_transcribes(self) -> AgentConfig:
         if self.speech.recognizer == "gemma4-audio" and not self.models.asr_is_translation:
             raise ValueError(
-                "speech.recognizer gemma4-audio is the audio tower of models.translation: write "
-                f"path {self.models.translation.path} and its revision under models.asr, too"
+                "speech.recognizer gemma4-audio is the audio tower of models.translation: set "
+                f"models.asr to the same path ({self.models.translation.path}) and revision"
             )
         if self.models.asr.runtime != "vllm" and self.speech.recognizer != "whisper":
-            raise ValueError("models.asr.runtime ctranslate2 is for speech.recognizer whisper")
+            raise ValueError("models.asr.runtime ctranslate2 needs speech.recognizer whisper")
         return self
 
     @classmethod
@@ -159,11 +159,11 @@ class AgentConfig(Strict):
             return cls.model_validate(dict(raw))
         except ValidationError as error:
             problems = [explain(cls, dict(item)) for item in error.errors()]
-            raise ConfigError(f"{origin}: " + "\n  ".join(["not valid", *problems])) from None
+            raise ConfigError(f"{origin}: " + "\n  ".join(["invalid", *problems])) from None
 
     @classmethod
     def from_namespace(cls, namespace: SimpleNamespace) -> AgentConfig:
-        """Validate the namespace that Simulstream makes from a YAML file."""
+        """Validate the namespace that Simulstream creates from a YAML file."""
         return cls.parse(_to_dict(namespace))
 
     def for_target(self, target: str) -> AgentConfig:
@@ -183,7 +183,7 @@ class AgentConfig(Strict):
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
 
     def digest(self) -> str:
-        """Hash of the resolved configuration without the target, 12 hexadecimal digits."""
+        """Return a hash of the configuration without the target, 12 hexadecimal digits."""
         content = self.model_dump(exclude={"target_language", "latency_unit"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -199,9 +199,9 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
     except FileNotFoundError as error:
         raise ConfigError(str(error)) from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name_or_path} is not YAML: {error}") from None
+        raise ConfigError(f"{name_or_path} is not valid YAML: {error}") from None
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path} holds {type(raw).__name__}, expected a mapping of keys")
+        raise ConfigError(f"{path} contains {type(raw).__name__}, expected a mapping of keys")
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):
         set_key(raw, key, value)
     return AgentConfig.parse(raw, name_or_path)
@@ -213,7 +213,7 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
     for item in items:
         key, separator, value = item.partition("=")
         if not separator or not key.strip():
-            raise ConfigError(f"--set expects KEY=VALUE such as policy.name=none, got {item!r}")
+            raise ConfigError(f"--set: expected KEY=VALUE such as policy.name=none, got {item!r}")
         try:
             parsed[key.strip()] = yaml.safe_load(value)
         except yaml.YAMLError as error:
@@ -222,7 +222,7 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
 
 
 def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a dotted key; a new policy keeps the keys that all policies share, also for targets."""
+    """Set a dotted key; a new policy keeps the keys that all policies share."""
     *parents, last = dotted.split(".")
     if dotted == "policy.name":
         _take_policy(raw, value)

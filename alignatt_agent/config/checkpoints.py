@@ -1,4 +1,4 @@
-"""Model checkpoints: their location, completeness and identity."""
+"""Find checkpoints, and check their completeness and identity."""
 
 import contextlib
 import hashlib
@@ -18,10 +18,10 @@ NOT_FETCHED = [
     *("*.bin", "*.ckpt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "*.pt", "*.pth", "*.fp32*"),
     *("original/*", "onnx/*"),
 ]
-"""Patterns of checkpoint files that are not needed: weights in other formats."""
+"""Patterns of files that are not needed: weights in other formats."""
 
 CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json")
-"""Files of a Whisper in CTranslate2's format, in addition to its vocabulary as text or JSON."""
+"""Files of Whisper in CTranslate2's format, in addition to the vocabulary as text or JSON."""
 
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
 
@@ -70,7 +70,7 @@ def locate_one(model: ModelConfig) -> Path:
         found = converted(found)
         if not found.exists():
             fix = f"run `alignatt fetch` with this configuration, which writes {found}"
-            raise CheckpointError(f"{title(model)} is not converted to 8 bits yet; {fix}")
+            raise CheckpointError(f"{title(model)} is not converted to 8 bits; {fix}")
     _require_complete(found, model)
     return found
 
@@ -81,7 +81,7 @@ def converted(original: Path) -> Path:
 
 
 def patterns(model: ModelConfig) -> dict[str, Any]:
-    """Return the patterns of needed files of a hub checkpoint, as arguments of the hub's client."""
+    """Return the patterns of needed files, as arguments of the hub's client."""
     if model.gguf is not None:
         return {"allow_patterns": [model.gguf]}
     if model.runtime == "ctranslate2":
@@ -90,14 +90,14 @@ def patterns(model: ModelConfig) -> dict[str, Any]:
 
 
 def find_files(model: ModelConfig) -> Path | None:
-    """Return the local directory of a checkpoint, complete or not; ``None`` if it has none."""
+    """Return the local directory of a checkpoint, complete or not, or ``None``."""
     with contextlib.suppress(FileNotFoundError):
         return find_path(model.path)
     if not is_hub_id(model):
         return None
     from huggingface_hub import snapshot_download
 
-    with contextlib.suppress(FileNotFoundError):  # the hub client's error is one
+    with contextlib.suppress(FileNotFoundError):  # the base class of the hub client's error
         found = snapshot_download(
             model.path, revision=model.revision, local_files_only=True, **patterns(model)
         )
@@ -110,15 +110,15 @@ def require_tokenizer(role: str, model: ModelConfig) -> None:
     path = Path(model.path)
     if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
         raise CheckpointError(
-            f"{role} model {path} has no tokenizer, expected {' or '.join(_TOKENIZERS)} next to "
-            f"config.json; fetch the checkpoint completely"
+            f"{role} model {path} has no tokenizer; expected {' or '.join(_TOKENIZERS)} next to "
+            f"config.json: fetch the complete checkpoint"
         )
 
 
 def fingerprint(path: Path) -> str:
-    """Hash of the files of a directory without Python's caches, 12 hexadecimal digits.
+    """Return a hash of a directory without Python's caches, 12 hexadecimal digits.
 
-    Only the size and the first MiB of files of 64 MiB or more are hashed.
+    For files of 64 MiB or more, only the size and the first MiB are hashed.
     """
     digest = hashlib.sha256()
     files = (item for item in path.rglob("*") if item.is_file() and item.suffix != ".pyc")
@@ -138,7 +138,7 @@ def identity(model: ModelConfig, located: ModelConfig) -> str:
 
 
 def weight_bytes(model: ModelConfig) -> int:
-    """Size of the weight files of a located checkpoint, in bytes."""
+    """Return the size of the weight files of a located checkpoint, in bytes."""
     return sum(path.stat().st_size for path in Path(model.path).glob("*.safetensors"))
 
 
@@ -164,7 +164,7 @@ def _require_complete(path: Path, model: ModelConfig) -> None:
         missing.append("*.safetensors")
     if missing:
         raise CheckpointError(
-            f"{title(model)} in {path} is incomplete, it lacks {', '.join(missing)}; "
+            f"{title(model)} in {path} is incomplete (missing: {', '.join(missing)}); "
             f"{_remedy(model)}"
         )
 
@@ -172,12 +172,12 @@ def _require_complete(path: Path, model: ModelConfig) -> None:
 def _remedy(model: ModelConfig) -> str:
     if model.path.split("/")[0] == EMBEDDED:
         return (
-            f"{EMBEDDED}/ is part of the repository: run from a checkout, restore it with "
-            f"`git checkout -- {EMBEDDED}` or rebuild it with `make micro-models`"
+            f"{EMBEDDED}/ is part of the repository: run from a checkout, restore the folder with "
+            f"`git checkout -- {EMBEDDED}`, or rebuild it with `make micro-models`"
         )
     if is_hub_id(model):
         return f"fetch it with `alignatt fetch {title(model)}`"
     return (
-        "the path was looked up in the working directory and in the checkout; "
-        "correct it in the configuration"
+        "the path is neither in the working directory nor in the checkout; "
+        "correct the path in the configuration"
     )

@@ -1,4 +1,4 @@
-"""Shared parts of command-line parsers: help from docstrings, and common options."""
+"""Share parts of command-line parsers: help from docstrings, and common options."""
 
 from argparse import RawDescriptionHelpFormatter
 from inspect import cleandoc
@@ -20,27 +20,27 @@ _SHARED: dict[str, dict[str, Any]] = {
         "dest": "overrides",
         "help": "override a key of the configuration, e.g. policy.name=none; repeatable",
     },
-    "source": {"metavar": "CODE", "help": "spoken language, code or name; default: configuration"},
-    "target": {"nargs": "+", "metavar": "CODE", "help": "target languages, codes or names"},
+    "source": {"metavar": "CODE", "help": "spoken language; default: from the configuration"},
+    "target": {"nargs": "+", "metavar": "CODE", "help": "target languages (codes or names)"},
     "devset": {
         "type": Path,
         "metavar": "DIR",
-        "help": "dev set, laid out as simulstream-eval --help says",
+        "help": "dev set, in the layout that simulstream-eval --help describes",
     },
     "output": {"type": Path, "metavar": "OUT", "help": "output folder"},
 }
 
 
 def page(docstring: str | None) -> dict[str, Any]:
-    """Return arguments of a parser; the first paragraph is printed before its options."""
+    """Return arguments of a parser; the first paragraph precedes its options."""
     summary, _, rest = cleandoc(docstring or "").partition("\n\n")
     return {"description": summary, "epilog": rest, "formatter_class": RawDescriptionHelpFormatter}
 
 
 def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
-    """Add shared options to a parser or group: ``names`` unchanged, ``changes`` with new arguments.
+    """Add shared options to a parser: ``names`` unchanged, ``changes`` with new arguments.
 
-    Known are config, set, source, target, devset, output; e.g. ``target={"required": True}``.
+    The options are config, set, source, target, devset, output. Example: ``target={"nargs": 1}``.
     """
     for name, usual in _SHARED.items():
         if name in names or name in changes:

@@ -1,4 +1,4 @@
-"""Strict models, and error messages for invalid configurations."""
+"""Define strict models, and error messages for invalid configurations."""
 
 import difflib
 from typing import Any, get_args
@@ -10,7 +10,7 @@ from alignatt_agent.types import AlignAttError
 
 
 class ConfigError(AlignAttError, ValueError):
-    """A configuration is not valid; the message names the key, its value and what is expected."""
+    """A configuration is invalid; the message names the key, the value and the expected value."""
 
 
 class Strict(BaseModel):
@@ -24,7 +24,7 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     keys: list[str] = []
     owner = model  # of the last key
     for part in map(str, error["loc"]):
-        if part in POLICIES and keys in ([], ["policy"]):  # pydantic names the member of the union
+        if part in POLICIES and keys in ([], ["policy"]):  # pydantic adds the union's member
             model = owner = POLICIES[part]
             continue
         owner, model = model, _model_of(model, part)
@@ -33,20 +33,17 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     if error["type"] == "union_tag_invalid":
         expected, tag = error["ctx"]["expected_tags"], error["ctx"]["tag"]
         return f"{'.'.join([*keys, 'name'])}: expected one of {expected}, got {tag!r}"
-    if not keys:  # several keys together
+    if not keys:  # the error concerns several keys
         return str(error["msg"])
     if error["type"] != "extra_forbidden":
         return f"{dotted}: {error['msg']} (got {error['input']!r})"
     known = list(owner.model_fields)
     near = difflib.get_close_matches(keys[-1], known, n=1, cutoff=0.0)
-    return (
-        f"{dotted}: unknown key; the nearest known one is {near[0]!r} "
-        f"(known here: {', '.join(known)})"
-    )
+    return f"{dotted}: unknown key; did you mean {near[0]!r}? The known keys are {', '.join(known)}"
 
 
 def _model_of(model: type[BaseModel], key: str) -> type[BaseModel]:
-    """Return the model behind a key; keys of mappings are not fields and keep ``model``."""
+    """Return the model of a key; keys of mappings are not fields and keep ``model``."""
     annotation = model.model_fields[key].annotation if key in model.model_fields else None
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,4 +1,4 @@
-"""Calibrated head sets: which attention heads follow the source, for one model and direction."""
+"""Load head sets: the attention heads that follow the source, for one model and direction."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class HeadSetError(AlignAttError, ValueError):
 
 
 class HeadSet(BaseModel, frozen=True):
-    """Attention heads of one model, ordered by falling Translation Score.
+    """Attention heads of one model, in descending order of Translation Score.
 
     Attributes:
         name: file name without its suffix.
-        model: model the heads were calibrated on, as ``models.translation.path`` names it.
+        model: the calibrated model, in the form of ``models.translation.path``.
         revision: revision of that model; ``None`` for embedded checkpoints.
-        direction: e.g. ``"en-de"``, or ``"en-*"`` for a set that serves any target.
-        row: the query at which the scores were measured.
+        direction: e.g. ``"en-de"``, or ``"en-*"`` for a set for any target.
+        row: the query whose attention rows were scored.
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
-        num_layers: decoder layers of the model.
-        num_heads: attention heads per layer.
+        num_layers: number of decoder layers of the model.
+        num_heads: number of attention heads per layer.
         ts_matrix: Translation Score of every head, ``[layers][heads]``; ``None`` if not known.
-        provisional: whether the scores were measured under another prompt or for other targets.
-        prompt_sha256: hash of the prompt under which they were measured, see
+        provisional: whether the scores were measured with another prompt or for other targets.
+        prompt_sha256: hash of the prompt with which the scores were measured, see
             ``PromptConfig.digest``; ``None`` if unknown.
     """
 
@@ -56,7 +56,7 @@ class HeadSet(BaseModel, frozen=True):
     @model_validator(mode="before")
     @classmethod
     def _best_first(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        """Split the entries of a file, sorted by falling score, into heads and scores."""
+        """Split the entries of a file into heads and scores, in descending order of score."""
         found = sorted(raw["heads"], key=lambda item: -item["ts"])
         heads = [(item["layer"], item["head"]) for item in found]
         return raw | {"heads": heads, "ts": [item["ts"] for item in found]}
@@ -66,23 +66,23 @@ class HeadSet(BaseModel, frozen=True):
         layers, heads = self.num_layers, self.num_heads
         wrong = [(a, b) for a, b in self.heads if not (0 <= a < layers and 0 <= b < heads)]
         if wrong:
-            raise ValueError(f"heads {wrong} do not exist in {layers} layers x {heads} heads")
+            raise ValueError(f"heads {wrong} do not exist: expected {layers} layers, {heads} heads")
         if len(set(self.heads)) < len(self.heads):
             raise ValueError("a head is listed twice")
         return self
 
     @property
     def scores(self) -> dict[tuple[int, int], float]:
-        """Translation Score of every head that has one, by layer and head."""
+        """Return the Translation Score of every scored head, by layer and head."""
         matrix = enumerate(self.ts_matrix or ())
         every = {(a, b): ts for a, row in matrix for b, ts in enumerate(row) if ts is not None}
         return every or dict(zip(self.heads, self.ts, strict=True))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
-        """Return the ``k`` best heads; a set with fewer heads is refused."""
+        """Return the ``k`` best heads; refuse a set with fewer heads."""
         if not 1 <= k <= len(self.heads):
             raise HeadSetError(
-                f"head set {self.name} has {len(self.heads)} heads, policy.top_k is {k}"
+                f"head set {self.name} has {len(self.heads)} heads, but policy.top_k is {k}"
             )
         return self.heads[:k]
 
@@ -94,9 +94,9 @@ class HeadSet(BaseModel, frozen=True):
         direction: str,
         revision: str | None = None,
     ) -> None:
-        """Refuse another model, revision, shape or direction than the calibrated one.
+        """Refuse a model, revision, shape or direction that was not calibrated.
 
-        ``None`` is a shape before the model is loaded, or the revision of a local directory.
+        ``None`` stands for an unknown shape or for the revision of a local directory.
         """
         # A local copy keeps the last part of its id: /data/gemma-4-E4B-it is google/gemma-4-E4B-it.
         same_model = Path(model).name.lower() == Path(self.model).name.lower()
@@ -111,13 +111,13 @@ class HeadSet(BaseModel, frozen=True):
             if not accepted and expected != got:
                 raise HeadSetError(
                     f"head set {self.name} was calibrated for {what} {expected}, not for {got}; "
-                    f"calibrate the heads of {model} for {direction}, or name another file under "
+                    f"calibrate the heads of {model} for {direction}, or set another file under "
                     f"head_sets in the configuration"
                 )
 
 
 def for_any(direction: str) -> str:
-    """Return the direction of a head set that serves any target: ``"en-*"`` for ``"en-de"``."""
+    """Return the direction of a head set for any target: ``"en-*"`` for ``"en-de"``."""
     return f"{direction.partition('-')[0]}-{ANY}"
 
 

@@ -1,4 +1,4 @@
-"""Languages by code or name, as Simulstream clients spell them, and their use in the cascade.
+"""Find languages by code or name, in the spelling of Simulstream clients.
 
 The languages are in ``languages.yaml``.
 """
@@ -17,7 +17,7 @@ from alignatt_agent.types import AlignAttError
 
 
 class LanguageError(AlignAttError, ValueError):
-    """A language is unknown or not supported by this configuration; the message lists others."""
+    """A language is unknown or not supported; the message lists the supported languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class Language:
 
     Attributes:
         code: ISO 639 code, e.g. ``"de"``, with a script if there are several: ``"zh-Hant"``.
-        name: English name as the prompts and Qwen3-ASR spell it, e.g. ``"German"``.
+        name: English name in the prompts and in Qwen3-ASR, e.g. ``"German"``.
         spaced: whether words are separated by white space; if not, the stability and latency
             unit is the character.
-        heard: whether Qwen3-ASR was trained on it.
-        timed: whether Qwen3's forced aligner was trained on it.
-        rtl: whether it is written from right to left.
-        splitter: package that finds its words for the aligner if white space does not.
-        sample: a sentence that means the same in every language, see ``sample_tokens``.
-        also: its other codes and names, in lower case.
+        heard: whether Qwen3-ASR was trained on the language.
+        timed: whether Qwen3's forced aligner was trained on the language.
+        rtl: whether the language is written from right to left.
+        splitter: package that splits words for the aligner if white space does not separate them.
+        sample: a sentence with the same meaning in every language, see ``sample_tokens``.
+        also: other codes and names, in lower case.
     """
 
     code: str
@@ -49,28 +49,28 @@ class Language:
 
     @property
     def latency_unit(self) -> str:
-        """Simulstream's and OmniSTEval's unit for this language: ``"word"`` or ``"char"``."""
+        """Return the unit in Simulstream and OmniSTEval: ``"word"`` or ``"char"``."""
         return "word" if self.spaced else "char"
 
     def check_spoken(self, aligned: bool = True, recognizer: str = "qwen3-asr") -> Language:
-        """Return this language if it can be spoken; ``aligned``: only if it can also be aligned.
+        """Return this language if it can be recognized and, with ``aligned``, also aligned.
 
         Recognizers other than Qwen3-ASR check the language themselves.
 
         Raises:
-            LanguageError: it is not recognized, or its splitter for the aligner is not installed.
+            LanguageError: it cannot be recognized, or its splitter is not installed.
         """
         if recognizer == "qwen3-asr" and not self.heard:
             raise LanguageError(
-                f"{self.name} can be translated into, but is not among the languages that "
+                f"{self.name} can be a target language, but it is not among the languages that "
                 f"Qwen3-ASR recognizes: {_HEARD}"
             )
         if aligned and self.splitter is not None:
             try:
-                importlib.import_module(self.splitter)  # slow: not in the first chunk
+                importlib.import_module(self.splitter)  # now, because it is slow in the first chunk
             except ImportError as error:
                 raise LanguageError(
-                    f"{self.name} needs a word splitter, {self.splitter}, which cannot be loaded "
+                    f"{self.name} needs the word splitter {self.splitter}, which cannot be loaded "
                     f"({error}); install it with `pip install 'alignatt_agent[cjk]'`, or set "
                     "speech.times to first_heard"
                 ) from None
@@ -83,7 +83,7 @@ LANGUAGES = tuple(
     Language(code, **known)
     for code, known in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
 )
-"""Languages that can be spoken or translated into."""
+"""Languages that can be a source or a target."""
 
 _HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
 _BY_NAME = {
@@ -92,12 +92,12 @@ _BY_NAME = {
 
 
 def sample_tokens(tokenizer: Any, name: str) -> int:
-    """Return the tokens of a language's sample: 0.2 per letter of English, 0.9 of Greek, Hindi."""
+    """Return the tokens of a language's sample: per letter 0.2 in English, 0.9 in Greek, Hindi."""
     return len(tokenizer.encode(language(name).sample, add_special_tokens=False))
 
 
 def language(name: str) -> Language:
-    """Find a language by code or name, in any letter case; a region as in ``"de-DE"`` is ignored.
+    """Find a language by code or name, in any case; a region as in ``"de-DE"`` is ignored.
 
     Raises:
         LanguageError: the language is not in ``languages.yaml``.
@@ -108,5 +108,5 @@ def language(name: str) -> Language:
         found, key = _BY_NAME.get(key), key.rpartition("-")[0]
     if found is None:
         known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
-        raise LanguageError(f"unknown language {str(name)[:40]!r}; known are {known}")
+        raise LanguageError(f"unknown language {str(name)[:40]!r}; expected one of {known}")
     return found

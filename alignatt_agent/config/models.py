@@ -1,4 +1,4 @@
-"""Checkpoints of the cascade, and the arguments of their engines."""
+"""Configure the checkpoints of the cascade and the arguments of their engines."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pydantic import Field, model_validator
 from alignatt_agent.config.errors import Strict
 
 SHARE = "gpu_memory_utilization"
-"""vLLM's argument for the share of a GPU's memory that an engine claims."""
+"""vLLM's argument for the share of GPU memory that an engine reserves."""
 
 AUTO = "auto"
-"""Value of an engine argument that is chosen on this machine."""
+"""Value of an engine argument that is chosen for this machine."""
 
 DEFAULT_SHARE = 0.92
-"""vLLM's default share, used if a configuration names none."""
+"""vLLM's default share, used if a configuration sets none."""
 
 
 class ModelConfig(Strict):
-    """One checkpoint and how its engine runs.
+    """One checkpoint and the arguments of its engine.
 
     Attributes:
-        path: id on the Hugging Face hub, or a directory (relative ones are looked up in the
+        path: id on the Hugging Face hub, or a directory (a relative path is looked up in the
             working directory and in the checkout).
-        revision: commit of a hub id; pin it.
-        smaller: checkpoint (``ID`` or ``ID@REVISION``) used instead of ``models.asr`` if that does
+        revision: pinned commit of a hub id.
+        smaller: checkpoint (``ID`` or ``ID@REVISION``) that replaces ``models.asr`` if that does
             not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
-        dtype: computation type of the engine; ``float16`` for GPUs older than Ampere.
-        runtime: ``vllm``, or ``ctranslate2`` for a Whisper in its format, on a CPU.
+        dtype: computation type of the engine; use ``float16`` on GPUs older than Ampere.
+        runtime: ``vllm``, or ``ctranslate2`` for Whisper in the format of CTranslate2, on a CPU.
         quantize: ``int8``: `alignatt fetch` converts the checkpoint to 8-bit weights and
             activations, the fastest form on a CPU (docs/results/real.md).
-        gguf: file of the checkpoint to convert, if it is in this format.
+        gguf: file of the checkpoint to convert, if the weights are in GGUF format.
         engine: further arguments of the runtime: vLLM's ``EngineArgs``, or those of
             ``ctranslate2.models.Whisper``.
     """
@@ -54,7 +54,7 @@ class ModelConfig(Strict):
         return self
 
     def sizes(self) -> list[ModelConfig]:
-        """Return this checkpoint, and the smaller one, if any."""
+        """Return this checkpoint and the smaller checkpoint, if any."""
         alone = self.model_copy(update={"smaller": None})
         if self.smaller is None:
             return [alone]
@@ -71,7 +71,7 @@ class ModelsConfig(Strict):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that have a model."""
+        """Return the roles that have a model."""
         return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
 
     @property
@@ -82,13 +82,13 @@ class ModelsConfig(Strict):
 
     @property
     def engine_roles(self) -> tuple[str, ...]:
-        """The roles with their own vLLM engine."""
+        """Return the roles with their own vLLM engine."""
         shared = self.asr_is_translation or self.asr.runtime != "vllm"
         return self.roles[1:] if shared else self.roles
 
 
 def written_shares(models: ModelsConfig) -> dict[str, float]:
-    """Return the share of GPU memory of every role with an engine whose share is not ``auto``."""
+    """Return the share of GPU memory of every engine whose share is not ``auto``, by role."""
     engines = {role: getattr(models, role).engine for role in models.engine_roles}
     shares = {role: engine.get(SHARE, DEFAULT_SHARE) for role, engine in engines.items()}
     return {role: float(share) for role, share in shares.items() if share != AUTO}

@@ -1,4 +1,4 @@
-"""Wording of the translation prompt around the source."""
+"""Configure the wording of the translation prompt around the source."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _PLACEHOLDERS = {"source_language": "", "target_language": "", "context": ""}
 
 
 class PromptWording(Strict):
-    """Wording of the prompt around the source, in the model's own chat template.
+    """Wording of the prompt around the source, in the model's chat template.
 
     ``{source_language}`` and ``{target_language}`` stand for English names, ``{context}`` for the
     names and terms of the talk; a literal brace is doubled.
 
     Attributes:
-        system: system turn; ``null`` for models whose template refuses one.
-        before: beginning of the user turn, before the source.
-        after: rest of the user turn, after the source.
-        names: names of languages in the prompt if not the English ones, by code.
-        chat: whether the chat template writes the turn; ``false`` for models that were trained on
-            bare text: then there is no system turn, and ``before`` must contain the token that
+        system: system turn; ``null`` for models whose template refuses a system turn.
+        before: text of the user turn before the source.
+        after: text of the user turn after the source.
+        names: names of languages in the prompt, by code, if they are not the English names.
+        chat: whether the chat template formats the turn; ``false`` for models that were trained on
+            plain text. Then there is no system turn, and ``before`` must contain the token that
             begins a text, if the model has one.
-        language_codes: whether the template gets only the source and the codes of both languages,
-            as TranslateGemma's.
+        language_codes: whether the template receives only the source and both language codes,
+            like the template of TranslateGemma.
         template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed
             ``date_string``; ``enable_thinking`` is false if not given.
     """
@@ -68,11 +68,11 @@ class PromptWording(Strict):
     @model_validator(mode="after")
     def _bare_text_has_no_turns(self) -> PromptWording:
         if not self.chat and self.system is not None:
-            raise ValueError("bare text (chat: false) has no system turn: set system to null")
+            raise ValueError("plain text (chat: false) has no system turn: set system to null")
         return self
 
     def name(self, spoken: str) -> str:
-        """Return the name of a language in the prompt, by its English name or code."""
+        """Return the name of a language in the prompt, from its English name or code."""
         found = language(spoken)
         return self.names.get(found.code, found.name)
 
@@ -81,16 +81,16 @@ class PromptConfig(PromptWording):
     """The wording of every direction.
 
     Attributes:
-        context: replacement of ``{context}`` if there are names and terms, with ``{terms}``; those
+        context: text for ``{context}`` if there are names and terms, which fill ``{terms}``; terms
             with a translation into the target are excluded.
-        terms: text after a source that has terms with a translation, with ``{terms}``; empty for a
+        terms: text after a source with translated terms, which replace ``{terms}``; empty for a
             model that would translate this text.
-        history: closed sentences that precede the open one with their translations, as chat turns
-            if the template allows; the window grows to three times as many before it is cut, so
+        history: number of closed sentences, with translations, before the open one, as chat turns
+            if the template allows; it grows to three times this number before it is cut, so
             that most prompts continue the previous one (prefix cache).
-        history_tokens: longest history; it is cut by whole sentences.
-        languages: another wording for a spoken or target language, by its code, as the authors of
-            some models recommend; the target's has priority.
+        history_tokens: maximum length of the history, which is cut by whole sentences.
+        languages: different wording for a spoken or target language, by code, as the authors of
+            some models recommend; the wording of the target has priority.
     """
 
     context: str = " Names and terms of the talk: {terms}."
@@ -104,7 +104,7 @@ class PromptConfig(PromptWording):
         return self.languages.get(target) or self.languages.get(source) or self
 
     def digest(self, source: str, target: str) -> str:
-        """Hash of the prompt's wording in a direction, 12 hexadecimal digits."""
+        """Return a hash of the prompt's wording in a direction, 12 hexadecimal digits."""
         wording = self.wording(source, target)
         turn = wording.model_dump(include=PromptWording.model_fields.keys() - {"names"})
         names = [wording.names.get(code) for code in (source, target)]

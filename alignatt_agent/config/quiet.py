@@ -1,4 +1,4 @@
-"""Hides start-up messages of libraries from the terminal; errors remain."""
+"""Hide start-up messages of libraries from the terminal; errors remain visible."""
 
 import os
 import warnings
@@ -6,7 +6,7 @@ import warnings
 QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
-    # Python warns when it removes the semaphores of ended engines.
+    # Python warns when it removes the semaphores of engines that ended.
     "PYTHONWARNINGS": "ignore::FutureWarning,ignore:resource_tracker:UserWarning",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
@@ -15,7 +15,7 @@ QUIET = {
 
 
 def quieten() -> None:
-    """Silence this process and its future child processes; the user's own settings are kept.
+    """Silence this process and its future child processes; keep the user's settings.
 
     Call this before importing libraries, because they read the environment on import.
     """

@@ -1,4 +1,4 @@
-"""A configuration with its head sets and checkpoints located and checked."""
+"""Locate and check the head sets and checkpoints of a configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Resolved:
 
     Attributes:
         config: the configuration.
-        head_sets: by target language code; a set for any target is listed under every code that it
-            serves.
-        checkpoints: the models with the local directories that hold their weights.
+        head_sets: head sets by target language code; a set for any target is listed for every code
+            that uses it.
+        checkpoints: the models with the local directories of their weights.
     """
 
     config: AgentConfig
@@ -34,7 +34,7 @@ class Resolved:
         return tuple(sorted({head for heads in read for head in heads}))
 
     def readout(self, source: Language, target: Language) -> Readout:
-        """Return the readout of a direction; ``HeadSetError`` if it has no head set."""
+        """Return the readout of a direction; raise ``HeadSetError`` without a head set."""
         found = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
         return readout_for(self.config, found, target)
 
@@ -52,15 +52,15 @@ class Resolved:
             item.check(model.path, num_layers, num_heads, item.direction, model.revision)
 
     def other_prompts(self) -> list[str]:
-        """Warnings about head sets that were calibrated under another prompt."""
+        """Return warnings about head sets that were calibrated with another prompt."""
         config, found = self.config, []
         for target, item in self.head_sets.items():
             ours = config.prompt.digest(config.source_language, target)
             if item.prompt_sha256 not in (None, ours):
                 found.append(
-                    f"head set {item.name} was calibrated under another prompt "
-                    f"({item.prompt_sha256}) than the configuration's for {target} ({ours}): other "
-                    "heads may follow the source; find them with `alignatt calibrate run --config`"
+                    f"head set {item.name} was calibrated with another prompt "
+                    f"({item.prompt_sha256}) than that of the configuration for {target} ({ours}): "
+                    "other heads may follow the source; run `alignatt calibrate run --config`"
                 )
         return found
 
@@ -73,14 +73,14 @@ class Resolved:
 
 
 def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
-    """Load and check head sets and find checkpoints, before a model is loaded.
+    """Load and check head sets, and find checkpoints, before a model is loaded.
 
-    ``targets`` are codes of further target languages; ``live``: speech comes chunk by chunk.
+    ``targets`` are codes of further target languages; ``live``: speech arrives in chunks.
 
     Raises:
         LanguageError: the spoken language cannot be transcribed with this configuration.
-        HeadSetError: a direction has no head set, or one that belongs to another model.
-        CheckpointError: one or more checkpoints are missing; all of them are named.
+        HeadSetError: a direction has no head set, or a head set of another model.
+        CheckpointError: checkpoints are missing; the message names all of them.
     """
     aligned = live and config.models.aligner is not None
     source = language(config.source_language).check_spoken(aligned, config.speech.recognizer)
@@ -96,7 +96,7 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
 
 
 def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
-    """Load the head set of a target code or of ``ANY``, even if its model is missing."""
+    """Load the head set of a target code or of ``ANY``; its model may be missing."""
     name = config.head_sets.get(target, config.head_sets.get(ANY))
     return _fitting(config, load_head_set(name) if name else None, source, target)
 
@@ -115,10 +115,10 @@ def _fitting(
         known = ", ".join(config.head_sets) or "none"
         without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
         raise HeadSetError(
-            f"no head set for {direction}; the configuration has head_sets for the targets "
-            f"{known}; without one, policy.name must be {', '.join(without)}"
+            f"no head set for {direction}; the configuration has head_sets for "
+            f"{known}: add one, or set policy.name to {', '.join(without)}"
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)
-    head_set.top(config.policy_for(target).top_k)  # refuses a set that holds fewer
+    head_set.top(config.policy_for(target).top_k)  # refuses a set with fewer heads
     return head_set

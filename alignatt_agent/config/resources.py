@@ -1,4 +1,4 @@
-"""Files that travel with the package: configurations and head sets."""
+"""Find files of the package: configurations and head sets."""
 
 import difflib
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
 
 def find_path(path: str | Path) -> Path:
-    """Look up a relative path in the working directory, the checkout, then the wheel."""
+    """Look up a relative path in the working directory, the checkout and the wheel."""
     wanted = Path(path).expanduser()
     for candidate in (wanted, CHECKOUT_ROOT / wanted, PACKAGE_ROOT / "data" / wanted):
         if candidate.exists():
             return candidate.resolve()
-    raise FileNotFoundError(f"{path} is neither in {Path.cwd()} nor in {CHECKOUT_ROOT}")
+    raise FileNotFoundError(f"{path} is not in {Path.cwd()} or {CHECKOUT_ROOT}")
 
 
 def read_text(path: Path) -> str:
@@ -30,26 +30,26 @@ def read_text(path: Path) -> str:
         text, bad = "", error.start
     if bad >= 0:
         line, kind = data.count(b"\n", 0, bad) + 1, "UTF-16" if b"\0" in data else "ISO-8859-1"
-        fix = f"if it is {kind}: iconv -f {kind} -t UTF-8 {path} > NEW"
+        fix = f"if the encoding is {kind}, run iconv -f {kind} -t UTF-8 {path} > NEW"
         raise ConfigError(f"{path} is not UTF-8 text (line {line}); {fix}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of ``read_text``, split at line breaks only, as scorers do."""
+    """Return the lines of ``read_text``, split only at line breaks, like the scorers."""
     text = read_text(path).removesuffix("\n")
     return text.split("\n") if text else []
 
 
 def known_resources(kind: str, suffix: str) -> list[str]:
-    """Names of the packaged files of one kind, e.g. of ``"agent_configs"``."""
+    """Return the names of the packaged files of a kind, e.g. ``"agent_configs"``."""
     return sorted({item.stem for folder in _folders(kind) for item in folder.glob(f"*{suffix}")})
 
 
 def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
-    """Find a packaged file by its name without suffix, or any file by path.
+    """Find a packaged file by its name without suffix, or any file by its path.
 
-    ``suffixes`` lists the accepted ones; packaged files have the first.
+    ``suffixes`` lists the accepted suffixes; packaged files have the first one.
     """
     path = Path(name).expanduser()
     if path.suffix in suffixes and path.is_file():
@@ -61,13 +61,13 @@ def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
     known = known_resources(kind, suffixes[0])
     noun = kind.replace("_", " ").rstrip("s")
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise FileNotFoundError(
-        f"no {noun} named {name!r}{hint} Known: {', '.join(known) or 'none'}; "
-        f"a path to a {suffixes[0]} file works too"
+        f"no {noun} named {name!r}{hint} Expected one of {', '.join(known) or 'none'}, "
+        f"or the path of a {suffixes[0]} file"
     )
 
 
 def _folders(kind: str) -> tuple[Path, Path]:
-    """Folders with files of a kind: at the top of a checkout, or inside an installed wheel."""
+    """Return the folders of a kind: at the top of a checkout, and in an installed wheel."""
     return CHECKOUT_ROOT / kind, PACKAGE_ROOT / "data" / kind

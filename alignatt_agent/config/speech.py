@@ -1,4 +1,4 @@
-"""The speech side: the recognizer, the live tail, and the names and terms of a talk."""
+"""Configure speech recognition: the recognizer, the live tail, and names and terms."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.resources import find_path, read_lines
 
 CONTEXTS = "contexts"
-"""Folder of a dev set with the names and terms of its talks, ``TALK.txt`` each."""
+"""Folder of a dev set with the names and terms of its talks, one ``TALK.txt`` per talk."""
 
 
 class SpeechConfig(Strict):
-    """The speech side.
+    """Settings of speech recognition and of the live tail.
 
     Attributes:
         recognizer: family of ``models.asr``; ``gemma4-audio`` is the audio tower of the translation
@@ -26,19 +26,19 @@ class SpeechConfig(Strict):
             folder with ``TALK.txt`` for every talk, or a mapping of talks to lists. Files are read
             immediately, so that a resolved configuration is complete. If it is not given, an
             evaluation uses the ``contexts`` of the dev set.
-        min_start_s: seconds of audio that must have arrived before anything is translated.
-        hold_back_ms: a word becomes accessible this long after its end; a higher value waits longer
+        min_start_s: seconds of audio that must arrive before translation starts.
+        hold_back_ms: time from the end of a word until it is accessible; higher values wait longer
             for a more reliable transcript.
-        stable_only: whether a word must be the same in two successive hypotheses to be accessible.
+        stable_only: whether a word is accessible only if two successive hypotheses contain it.
         times: source of word times. ``aligner``: the forced aligner, or the recognizer itself if
-            its runtime is ``ctranslate2``. ``first_heard``: a word is over once another one follows
-            it, so its times are approximate. A language that the aligner does not know always uses
-            ``first_heard``; then no aligner is loaded.
+            its runtime is ``ctranslate2``. ``first_heard``: a word ends when another word follows
+            it, so times are approximate. A language that the aligner does not support always uses
+            ``first_heard``, without an aligner.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
             hypotheses agree on its end (the paper's rule). ``ended``: in addition, its last word is
             accessible, and the next sentence has begun or the speaker pauses. If its end has the
             same time in both hypotheses, its words need not agree. A long pause ends any sentence.
-        max_tail_s: longest audio that is transcribed again; a longer tail commits its stable
+        max_tail_s: maximum audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.
     """
 
@@ -62,20 +62,20 @@ class SpeechConfig(Strict):
                 isinstance(term, str) and term.strip() for term in terms
             ):
                 raise ValueError(
-                    "expected a list of names and terms, those with a colon in quotes, or the path "
-                    "of a file or folder with them"
+                    "expected a list of names and terms (quote those with a colon), or the path "
+                    "of a file or folder that contains them"
                 )
         return value
 
     def context_of(self, talk: str = "") -> str:
-        """Return the names and terms of a talk, one per line; of any talk if all share them."""
+        """Return the names and terms of a talk, one per line."""
         name, given = normalize("NFC", talk), self.context  # macOS decomposes accented letters
         terms = given.get(name, ()) if isinstance(given, dict) else given
         return "\n".join(terms or ())
 
     @property
     def contexts(self) -> dict[str, str]:
-        """Every context that a stream may get, by talk; key ``""`` if all talks share one."""
+        """Return every possible context by talk; the key is ``""`` if all talks share one."""
         talks = self.context if isinstance(self.context, dict) else [""]
         return {talk: text for talk in talks if (text := self.context_of(talk))}
 
@@ -86,7 +86,7 @@ def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         found = find_path(path)
     except FileNotFoundError as error:
         raise ValueError(
-            f"expected a list of names and terms, or a file or folder with them: {error}"
+            f"expected a list of names and terms, or a file or folder that contains them: {error}"
         ) from None
     if not found.is_dir():
         return _lines(found)

@@ -1,4 +1,4 @@
-"""Names and terms of a talk: the lines of ``speech.context``, some with fixed translations."""
+"""Read names and terms of a talk from ``speech.context``, some with fixed translations."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from alignatt_agent.config.languages import LANGUAGES
 from alignatt_agent.types.running_text import split_words
 
 INFLECTION = 3
-"""Fewest letters of a word that may be inflected, and most letters that an inflection adds."""
+"""Minimum letters of a word that may be inflected, and maximum letters of an inflection."""
 
 _CODES = {item.code for item in LANGUAGES}
 _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
@@ -22,19 +22,19 @@ class Term:
     """A name or term of the talk.
 
     Attributes:
-        text: in the spoken language.
-        translations: by target code; ``ANY`` is the key of one for all targets.
+        text: the term in the spoken language.
+        translations: translations by target code; ``ANY`` is the key for all targets.
     """
 
     text: str
     translations: Mapping[str, str]
 
     def translation(self, target: str) -> str | None:
-        """Return the translation into a target, by its code."""
+        """Return the translation into a target, given by its code."""
         return self.translations.get(target, self.translations.get(ANY))
 
     def occurs(self, words: Sequence[str]) -> bool:
-        """Whether the term, or an inflected form of it, is among the words of a sentence."""
+        """Whether the term or an inflected form is among the words of a sentence."""
         ours = split_words(self.text)
         starts = range(len(words) - len(ours) + 1)
         return any(all(map(_same, ours, words[start:])) for start in starts)
@@ -44,7 +44,7 @@ def read_terms(context: str) -> tuple[Term, ...]:
     """Parse names and terms, one per line.
 
     Raises:
-        ConfigError: a translation is missing, or only some in a line name their target.
+        ConfigError: a translation is missing, or only some translations of a line have a target.
     """
     return tuple(_parse(line.strip()) for line in context.split("\n") if line.strip())
 

@@ -25,7 +25,7 @@ class Check:
 
     @classmethod
     def failed(cls, name: str, message: object, fix: str = "") -> Check:
-        """Return a failure; a fix in the message follows a semicolon and replaces ``fix``."""
+        """Return a failure; a fix in the message, after a semicolon, replaces ``fix``."""
         found, _, own = str(message).partition("; ")
         return cls(name, "FAIL", found, own or fix)
 

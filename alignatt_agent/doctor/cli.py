@@ -1,28 +1,28 @@
 """Check whether this machine can run a configuration, and print a fix for every problem.
 
 Examples:
-  the embedded micro models, which need no download:
+  check the embedded models, which need no download:
     alignatt doctor
-  another configuration:
+  check another configuration:
     alignatt doctor --config default-low
-  only the checks that load no model:
+  run only the checks that load no model:
     alignatt doctor --config default-low --no-engines
-  how many speakers can this machine serve at once?
+  measure how many speakers this machine can serve at once:
     alignatt doctor --config default-low --speakers 1 2 4 8
-  does it fit on a GPU of 24 GiB, and with which shares? (no GPU is needed)
+  compute whether the models fit on a GPU of 24 GiB, and with which shares (needs no GPU):
     alignatt doctor --config default-low --gpu 24
-  which GPUs are fast enough? (computed, never verified on a GPU)
+  show which GPUs are fast enough (computed, not measured on a GPU):
     alignatt doctor --config default-low --predict
 
 checks
-  Static checks cover versions, torchvision, the device, checkpoints and their revisions, memory and
-  the configured shares, and whether head sets and prompts fit the translation model.
-  Engine checks start all engines. They report the key layout, compare attention rows with those of
-  Transformers and tokens with and without rows, verify early stop, measure ms per token, and send a
-  second of noise through recognizer and aligner. On a GPU they also verify the faster modes of the
+  Static checks cover versions, torchvision, the device, checkpoints and their revisions, memory,
+  the memory shares, and whether head sets and prompts fit the translation model.
+  Engine checks start all engines. They report the key layout and compare attention rows with those
+  of Transformers. They also compare drafts with and without rows, verify early stop, measure the
+  time per token, and process a second of noise. On a GPU, they verify the faster modes of the
   translation engine (see `alignatt prove --help`).
 
-exit status: 0 no check failed; 1 a check failed, with its fix; 2 wrong usage
+exit status: 0 no check failed; 1 a check failed; 2 the arguments are invalid
 """
 
 import argparse
@@ -55,15 +55,15 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--config", default="micro-low", help=f"{CONFIG_HELP}; default %(default)s")
     add("--no-engines", action="store_true", help="run only the static checks, which load no model")
-    text = "only print memory and shares of the engines on a GPU with GIB of memory"
+    text = "only print the memory shares of the engines on a GPU with GIB of memory"
     add("--gpu", type=float, metavar="GIB", help=text)
-    text = "only print computed real-time factors on several GPUs, and the shortest chunks"
+    text = "only print computed real-time factors and shortest chunks for several GPUs"
     add("--predict", action="store_true", help=text)
-    text = "replace the other engine checks with N concurrent streams of 30 s"
+    text = "instead of the other engine checks, run N concurrent streams of 30 s"
     add("--speakers", nargs="+", type=int, metavar="N", help=text)
-    text = "with --speakers: dev set with the recordings; default %(default)s"
+    text = "with --speakers: dev set that contains the recordings; default %(default)s"
     add("--devset", type=Path, default=Path("micro_models/devset"), metavar="DIR", help=text)
-    text = "with --speakers: target languages, used in turn; default: those with a head set"
+    text = "with --speakers: target languages of the streams, in turn; default: all with a head set"
     add("--target", nargs="+", metavar="CODE", help=text)
     return parser
 
@@ -84,13 +84,13 @@ def examine(
     if arguments.no_engines:
         return
     if exit_status(static):
-        yield Check("engines", "warn", "not started", "fix the failed checks above first")
+        yield Check("engines", "warn", "not started", "first fix the failed checks above")
     elif arguments.speakers:
         from alignatt_agent.doctor import speakers
 
         targets = arguments.target or [code for code in config.head_sets if code != ANY]
         if not targets or min(arguments.speakers) < 1:
-            raise ConfigError("--speakers: expected one stream or more, --target: languages")
+            raise ConfigError("--speakers: expected at least 1 stream; --target: languages")
         resolved = runtime.resolve(config, targets)
         given = arguments.devset, targets, arguments.speakers
         yield from speakers.examine(runtime, resolved, *given)
@@ -122,15 +122,15 @@ def predictions(name: str) -> Iterator[str]:
     """Format the predictions for a shipped configuration, see ``lab/cost``."""
     known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
     if name not in known:
-        raise ConfigError(f"--predict: {name} has no figures; expected one of {', '.join(known)}")
+        raise ConfigError(f"--predict: got {name}; expected one of {', '.join(known)}")
     rows = [
         (device, f"{found['rtf']:.2f}", found["chunk_ms"] or "none up to 3000")
         for device, found in known[name].items()
     ]
-    headers = ("computed", "real-time factor", "shortest chunk that keeps up, ms")
+    headers = ("GPU", "real-time factor", "shortest chunk that keeps up, ms")
     yield str(tabulate(rows, headers, "plain", disable_numparse=True))
     chunk = f"chunks of {load_config(name).chunk_ms} ms"
-    yield f"\none stream into one language in {chunk}; no figure is measured on a GPU"
+    yield f"\none stream into one language in {chunk}; all figures are computed, none is measured"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

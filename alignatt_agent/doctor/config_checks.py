@@ -19,15 +19,15 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError
 from alignatt_agent.types import AlignAttError
 
 _BFLOAT16_SINCE = 8.0
-"""Lowest compute capability, a requirement of vLLM."""
+"""Lowest compute capability with which vLLM supports bfloat16."""
 
 
 def check_checkpoints(
     config: AgentConfig, name: str = "CONFIG", smaller: str | None = None
 ) -> tuple[list[Check], dict[str, ModelConfig]]:
-    """Check the checkpoints of a configuration; return those found, with local paths.
+    """Check the checkpoints of a configuration; return those on this machine, with local paths.
 
-    ``smaller`` is ``models.asr.smaller`` as written, if the recognizer may be that one.
+    ``smaller`` is the value of ``models.asr.smaller``, if the recognizer may be that model.
     """
     checks: list[Check] = []
     found: dict[str, ModelConfig] = {}
@@ -60,11 +60,11 @@ def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
     for gpu in machine.gpus[:1]:
         if 0 < gpu.capability < _BFLOAT16_SINCE:
             found = (
-                f"bfloat16 on {gpu.name}, whose compute capability is {gpu.capability:.1f}: "
-                f"it needs {_BFLOAT16_SINCE} (Ampere) or newer"
+                f"bfloat16 on {gpu.name} with compute capability {gpu.capability:.1f}: "
+                f"bfloat16 needs {_BFLOAT16_SINCE} (Ampere) or higher"
             )
             fix = (
-                "set its dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), "
+                "set dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), "
                 "or use a newer card"
             )
             checks += [Check(f"{role} dtype", "FAIL", found, fix) for role in asked]
@@ -78,11 +78,11 @@ def check_asking(resolved: Resolved) -> Check:
         check_requests(resolved)
     except AlignAttError as error:
         return Check.failed(name, error, "correct speech.context or prompt")
-    return Check(name, "ok", "the templates accept every turn; names and terms fit")
+    return Check(name, "ok", "the templates accept all turns, and names and terms fit")
 
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    """Compare the engines' memory with the free memory; ``weights`` in bytes, by role."""
+    """Compare the engines' memory with the free memory; ``weights`` has bytes by role."""
     name = "memory of the engines"
     if machine.extra == "cuda":
         if not machine.gpus:
@@ -109,9 +109,9 @@ def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, in
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
     """Check that every configured head set fits the layers and heads of the translation model."""
     if not config.head_sets:
-        fix = "name one per target language under head_sets"
+        fix = "add a head set for each target language under head_sets"
         failed = config.policy.reads != "tokens"
-        return [Check("head sets", "FAIL" if failed else "warn", "none configured", fix)]
+        return [Check("head sets", "FAIL" if failed else "warn", "none is configured", fix)]
     source, model = language(config.source_language), config.models.translation
     checks = []
     for code in config.head_sets:

@@ -32,7 +32,7 @@ def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
         try:
             engines = runtime.load(resolved)
         except EngineError as error:
-            fix = "correct models in the configuration, or the cause in the message"
+            fix = "correct models in the configuration, or fix the cause that the message names"
             yield Check("engines", "FAIL", str(error).splitlines()[0], fix)
             return
         for role in resolved.checkpoints.engine_roles:
@@ -43,11 +43,11 @@ def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
-    """Yield the result of a check, or a failed check for its error."""
+    """Yield the result of a check, or a failure if it raises an error."""
     try:
         yield check()
     except EngineError as error:
-        fix = "see the message above; `simulstream-eval` and `alignatt serve` would also stop here"
+        fix = "fix the cause above; `simulstream-eval` and `alignatt serve` would also fail"
         yield Check(name, "FAIL", str(error).splitlines()[0], fix)
 
 
@@ -80,7 +80,7 @@ def cases(resolved: Resolved, tokenizer: Any) -> list[Case]:
 
 
 def _layout(served: ServedModel) -> Check:
-    """Report the key layout that was found at start-up."""
+    """Report the key layout that the engine detected at start-up."""
     found: dict[str, Any] = served.ask_workers("alignatt_describe")[0]
     backends, caches = ", ".join(found["backends"]), ", ".join(found["caches"])
     return Check("key layout", "ok", f"probed: {backends}, {found['cache_dtype']} pages {caches}")
@@ -91,15 +91,15 @@ def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
     plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
     rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
     same = sum(a == b for a, b in zip(plain, rows, strict=True))
-    found = f"{same} of {len(cases)} drafts"
+    found = f"{same} of {len(cases)} drafts are equal"
     return Check.judged("same tokens with rows", same == len(cases), found, REPORT_ROWS)
 
 
 def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
-    """Compare decisions on drafts that the gate ended with those on whole drafts."""
+    """Compare decisions on drafts that the gate ended with those on complete drafts."""
     name, same, total, steps = "early stop", 0, 0, [0, 0]
     if policy.gate(1) is None:
-        return Check(name, "ok", "not used: the policy has no gate that an engine could run")
+        return Check(name, "ok", "not used: an engine cannot run the gate of this policy")
     for case in cases:
         whole = drafts.draft(case.prompt, tokens, case.readout)
         for quarter in (1, 2, 3):
@@ -109,15 +109,15 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
             same += first == second and whole.token_ids[:first] == short.token_ids[:first]
             total += 1
             steps = [steps[0] + whole.steps, steps[1] + short.steps]
-    found = f"{same} of {total} decisions equal those of whole drafts, {steps[1]}/{steps[0]} steps"
+    found = f"{same} of {total} decisions equal those of full drafts, {steps[1]}/{steps[0]} steps"
     fix = "set debug.early_stop to false, and report this output"
     return Check.judged(name, same == total, found, fix)
 
 
 def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
-    """Compare decoded drafts with the same ones verified in one pass.
+    """Compare decoded drafts with the same drafts, verified in one pass.
 
-    In float32 they are equal. In other types a prefill and a decoding step round differently, so
+    In float32 both are equal. In other types, a prefill and a decode step round differently, so
     near-ties can differ.
     """
     same, steps = 0, [0, 0]
@@ -126,7 +126,7 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
         draft = drafts.draft(case.prompt, tokens, case.readout, expected=usual.token_ids)
         same += (draft.token_ids, draft.ended) == (usual.token_ids, usual.ended)
         steps = [steps[0] + usual.steps, steps[1] + draft.steps]
-    found = f"{same} of {len(cases)} equal the decoded ones, {steps[1]}/{steps[0]} steps"
+    found = f"{same} of {len(cases)} equal the decoded drafts, {steps[1]}/{steps[0]} steps"
     fix = "set debug.verify_drafts and debug.verify_transcripts to false, and report this output"
     bad: Status = "FAIL" if dtype == "float32" else "warn"
     return Check.judged("verified drafts", same == len(cases), found, fix, bad)
@@ -144,17 +144,17 @@ def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> flo
 
 
 def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int) -> Check:
-    """Time drafts with rows; a draft should take less than a chunk."""
+    """Time drafts with rows; a draft should take less time than a chunk."""
     per_token = ms_per_token(drafts, cases, tokens)
     longest = per_token * tokens
-    found = f"{per_token:.1f} ms per token, a draft of {tokens} takes {longest:.0f} ms"
+    found = f"{per_token:.1f} ms per token; a draft of {tokens} tokens takes {longest:.0f} ms"
     found += f", more than a chunk of {chunk_ms} ms" * (longest > chunk_ms)
     fix = "raise chunk_ms, or run on a faster device"
     return Check.judged("speed", longest <= chunk_ms, found, fix, "warn")
 
 
 def _end_to_end(engines: Engines) -> Check:
-    """Send a second of noise through the recognizer and align two words with it."""
+    """Transcribe a second of noise, and align two words with the same audio."""
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()
@@ -166,6 +166,6 @@ def _end_to_end(engines: Engines) -> Check:
     elapsed = time.monotonic() - start
     times = [bound for item in items for bound in (item.start, item.end)]
     if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):
-        fix = "check that models.aligner is a Qwen3 forced aligner"
+        fix = "set models.aligner to a Qwen3 forced aligner"
         return Check(name, "FAIL", f"two words were aligned as {items}", fix)
     return Check(name, "ok", f"{found} and aligned, in {elapsed:.2f} s")

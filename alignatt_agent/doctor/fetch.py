@@ -1,18 +1,18 @@
 """Download the models of a configuration from the Hugging Face hub, at their pinned revisions.
 
 Examples:
-  all models of a configuration:
+  download all models of a configuration:
     alignatt fetch default-low
   print only the sizes and the free disk space:
     alignatt fetch default-low iwslt26-high --dry-run
-  one checkpoint by its id, at its newest commit (ID@COMMIT selects another):
+  download one checkpoint by its id, at its newest commit (ID@COMMIT selects another):
     alignatt fetch Qwen/Qwen3-ASR-0.6B
 
-Files go to the cache of the hub (set HF_HOME or HF_HUB_CACHE to move it). The same command resumes
-an interrupted download, also within a file, and checks the SHA-256 of every weight file. Only
-weights in safetensors format are fetched.
+Files are stored in the hub's cache (set HF_HOME or HF_HUB_CACHE to move it). Run the command again
+to resume an interrupted download, even within a file. The SHA-256 of every weight file is checked.
+Only weights in safetensors format are downloaded.
 
-exit status: 0 everything is on this machine; 1 a download failed; 2 nothing was downloaded
+exit status: 0 all files are on this machine; 1 a download failed; 2 failure before the download
 """
 
 import argparse
@@ -44,20 +44,20 @@ PART = ".incomplete"
 
 
 class FetchError(CheckpointError):
-    """A download failed; the same command resumes it."""
+    """A download failed; running the command again resumes it."""
 
     exit_status = 1
 
 
 class Weights(NamedTuple):
-    """A weight file: its address, its place in the cache (named by its SHA-256), its bytes."""
+    """A weight file: its address, its path in the cache (named by its SHA-256), its bytes."""
 
     url: str
     blob: Path
     size: int
 
     def missing(self) -> int:
-        """Bytes still to be downloaded."""
+        """Return the number of bytes that are still to be downloaded."""
         there = [path for path in (self.blob, self.blob.with_suffix(PART)) if path.exists()]
         return self.size - (there[0].stat().st_size if there else 0)
 
@@ -76,12 +76,12 @@ class Weights(NamedTuple):
             file.seek(0)
             if hashlib.file_digest(file, "sha256").hexdigest() != self.blob.name:
                 Path(file.name).unlink()
-                raise FetchError(f"{self.url} was damaged and is deleted; run the command again")
+                raise FetchError(f"damaged download of {self.url}, now deleted; run fetch again")
             Path(file.name).rename(self.blob)
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint on the hub: its commit, the bytes of all its files, its weight files."""
+    """A checkpoint on the hub: its commit, the size of all files in bytes, its weight files."""
 
     model: ModelConfig
     commit: str
@@ -89,12 +89,12 @@ class Checkpoint(NamedTuple):
     weights: tuple[Weights, ...]
 
     def missing(self) -> int:
-        """Bytes of weights still to be downloaded."""
+        """Return the bytes of weights that are still to be downloaded."""
         return sum(file.missing() for file in self.weights)
 
 
 def look_up(model: ModelConfig) -> Checkpoint:
-    """Look up the files of a checkpoint on the hub, and this user's access to them."""
+    """Look up the files of a checkpoint on the hub, and check the user's access to them."""
     from huggingface_hub import HfApi, constants, hf_hub_url
     from huggingface_hub.file_download import repo_folder_name
     from huggingface_hub.utils._paths import filter_repo_objects
@@ -125,15 +125,15 @@ def _explained(model: ModelConfig) -> Iterator[None]:
     except FetchError:
         raise
     except errors.GatedRepoError:
-        reason = f"its license must be accepted first: open {address}, accept it, {login}"
+        reason = f"the license must be accepted first: open {address}, accept it, {login}"
     except errors.RepositoryNotFoundError:
-        reason = f"{address} has no such repository, or it is private: correct the id, or {login}"
+        reason = f"{address} does not exist or is private: correct the id, or {login}"
     except errors.RevisionNotFoundError:
-        reason = f"{address} has no such revision: correct the revision"
+        reason = f"{address} does not have this revision: correct the revision"
     except Exception as error:  # the hub client's HTTP library depends on its version
         raise FetchError(
             f"{title(model)}: {address} failed ({type(error).__name__}: {error}); check the "
-            "network, the proxy and HF_HUB_OFFLINE; the same command resumes the download"
+            "network, the proxy and HF_HUB_OFFLINE; run the command again to resume"
         ) from error
     else:
         return
@@ -141,7 +141,7 @@ def _explained(model: ModelConfig) -> Iterator[None]:
 
 
 def require_disk(checkpoints: Sequence[Checkpoint]) -> str:
-    """Return a line with the size of the download and the free space; refuse if it is too small."""
+    """Return a line with the size and the free space; raise an error if there is too little."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -149,13 +149,13 @@ def require_disk(checkpoints: Sequence[Checkpoint]) -> str:
     needed, free = sum(item.missing() for item in checkpoints), shutil.disk_usage(disk).free
     line = f"{_gb(needed)} to download, {_gb(free)} free in {cache}"
     if needed > free:
-        fix = f"free {_gb(needed - free)} more, or set HF_HOME to a folder on a larger disk"
+        fix = f"free another {_gb(needed - free)}, or set HF_HOME to a folder on a larger disk"
         raise CheckpointError(f"{line}: {fix}")
     return line
 
 
 def fetch(checkpoint: Checkpoint) -> Path:
-    """Download a checkpoint; returns its folder in the cache."""
+    """Download a checkpoint; return its folder in the cache."""
     from huggingface_hub import snapshot_download
 
     model = checkpoint.model
@@ -176,7 +176,7 @@ def convert(model: ModelConfig) -> None:
         return
     from alignatt_agent.engine.quantize import quantize
 
-    print(f"{title(model)}: converting to 8 bits, a minute or two", flush=True)
+    print(f"{title(model)}: converting to 8 bits (takes about two minutes)", flush=True)
     quantize(original, converted(original), model.gguf)
 
 
@@ -204,9 +204,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt fetch", **page(__doc__))
     known = ", ".join(known_resources("agent_configs", ".yaml"))
-    text = f"configurations ({known}, or YAML files), or checkpoints: ID, or ID@COMMIT"
+    text = f"configurations ({known}, or YAML files), or checkpoints (ID or ID@COMMIT)"
     parser.add_argument("names", nargs="+", metavar="CONFIG", help=text)
-    parser.add_argument("--dry-run", action="store_true", help="print sizes, download nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print sizes without downloading")
     return parser
 
 
@@ -218,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.dry_run:
             convert(model)
         if not is_hub_id(model) or Path(model.path).exists():
-            print(f"{model.path}: {locate_one(model)}, not from the hub")
+            print(f"{model.path}: {locate_one(model)} (local, not from the hub)")
             continue
         with suppress(CheckpointError):  # a local checkpoint needs no network
             there = locate_one(model)
@@ -231,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if checkpoints:
         print(require_disk(checkpoints), flush=True)
     for item in [] if arguments.dry_run else checkpoints:
-        print(f"{title(item.model)}: complete in {fetch(item)}", flush=True)
+        print(f"{title(item.model)}: downloaded to {fetch(item)}", flush=True)
         if item.model.revision is None:
             print(f"  not pinned: set its `revision` to {item.commit}")
     return 0

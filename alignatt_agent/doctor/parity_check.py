@@ -1,4 +1,4 @@
-"""Check of vLLM's rows against those of Transformers."""
+"""Compare the attention rows of vLLM with those of Transformers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from alignatt_agent.types.engines import Readout
 PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared."""
 
-REPORT_ROWS = "do not use this engine: its rows are wrong. Report the output of this command"
+REPORT_ROWS = "do not use this engine: its rows are wrong. Report this output to the maintainers"
 
-OTHER_TYPE = "set models.translation.dtype to bfloat16, in which both round equally, and run again"
+OTHER_TYPE = "set models.translation.dtype to bfloat16, where both round equally, and run again"
 
 OTHER_MODEL = (
-    "the rows are not at fault: vLLM or Transformers implements the model wrongly. Use another "
-    "model, or find out which of the two is wrong"
+    "the rows are correct, but vLLM or Transformers implements the model wrongly. Use another "
+    "model, or find out which implementation is wrong"
 )
 
 MAX_FP32 = 1e-4
@@ -48,7 +48,7 @@ MAX_XIELU = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A prompt and the rows that its direction reads."""
+    """A prompt, and the attention rows that its direction reads."""
 
     prompt: Prompt
     readout: Readout
@@ -64,14 +64,14 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
     loads = 1 if dtype == "float32" else 2
     need, free = weight_bytes(model) * 2 * loads, free_memory()
     if need > free:
-        found = f"skipped: the reference needs {need / GIB:.1f} GiB, {free / GIB:.1f} are free"
+        found = f"skipped: the reference needs {need / GIB:.1f} GiB, {free / GIB:.1f} GiB are free"
         return Check(name, "warn", found, "free main memory and run again")
     answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
     asked = [
         (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
     ]
     if not asked:
-        return Check(name, "warn", "every draft is empty: nothing was compared")
+        return Check(name, "warn", "nothing was compared: all drafts are empty")
     expected, gap = _reference(model, dtype, asked), Gap()
     for (_, answer), rows in zip(asked, expected, strict=True):
         assert answer.rows is not None
@@ -135,7 +135,7 @@ class Gap:
     same_peak: int = 0  # those whose source argmax is the same
 
     def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
-        """Add the rows of one answer."""
+        """Add the rows of one draft."""
         gap = np.abs(ours.source - theirs.source, dtype=np.float64)
         if not gap.size:
             return
@@ -146,7 +146,7 @@ class Gap:
         # np.maximum, unlike max, propagates NaN.
         self.largest = float(np.maximum(self.largest, gap.max()))
         self.mass = float(np.maximum(self.mass, np.abs(masses).max()))
-        visible = theirs.source.sum(-1) > 0  # a span that left the window has no peak
+        visible = theirs.source.sum(-1) > 0  # a span outside the sliding window has no peak
         same = ours.source.argmax(-1) == theirs.source.argmax(-1)
         self.rows += int(visible.sum())
         self.same_peak += int(same[visible].sum())
@@ -162,36 +162,36 @@ class Gap:
         return problems + missed("argmax", self.same_peak, self.rows)
 
     def missed_mean(self, floor: Gap) -> list[str]:
-        """Return the exceeded bound of other types: the paper's, or the noise ``floor``."""
+        """Return the exceeded bound of other types: the larger of the paper's and the noise."""
         if self.mean <= max(MEAN_BF16, floor.mean):
             return []
         return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"]
 
 
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
-    """Report that vLLM and Transformers compute different functions, so rows are not comparable.
+    """Report that vLLM and Transformers compute different functions.
 
-    The criterion is a difference in the log-probabilities of the same tokens that exceeds rounding.
+    In this case, log-probabilities of the same tokens differ by more than rounding.
     """
     if gap <= bar:  # NaN fails
         return []
     return [
-        f"vLLM and Transformers compute different models: log-probabilities of the same tokens "
+        f"vLLM and Transformers compute different functions: log-probabilities of the same tokens "
         f"differ by {gap:.1e} > {bar:.0e}, so their rows cannot be compared"
     ]
 
 
 def bfloat16_constants(path: str, largest: float) -> list[str]:
-    """Report a ``largest`` difference that is due to constants which vLLM rounds."""
+    """Report a ``largest`` difference that is caused by constants that vLLM rounds."""
     text = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
     if getattr(text, "hidden_act", None) != "xielu" or not largest <= MAX_XIELU:
         return []
     return [
         "vLLM keeps the constants of this model's activation (xIELU) in bfloat16, Transformers in "
-        "float32: this explains the difference, and capture is not at fault"
+        "float32: this explains the difference; the row capture is correct"
     ]
 
 
 def missed(what: str, same: int, total: int) -> list[str]:
-    """Report the number of equal ones, unless all are equal."""
-    return [f"{what}: {same} of {total} the same"] if same < total else []
+    """Report the number of equal items, unless all are equal."""
+    return [f"{what}: {same} of {total} are equal"] if same < total else []

@@ -1,17 +1,17 @@
-"""Verify faster modes of the translation engine on this machine, so that engines use them.
+"""Verify the faster modes of the translation engine on this machine, so that engines use them.
 
-The modes (CUDA graphs, piecewise and full, and FlashAttention; on a CPU, compilation) answer the
-same prompts as the eager mode, alone and all at once. Token ids, log-probabilities and attention
-rows are compared; those of the eager mode also with Transformers, if main memory allows. The
-verdict is stored in the user's cache folder for this card, driver, checkpoint, builds and heads.
+The modes are CUDA graphs (piecewise and full) and FlashAttention; on a CPU, compilation. Each mode
+drafts the same prompts as the eager mode, one by one and concurrently. Token ids, log-probabilities
+and attention rows are compared, for the eager mode also with Transformers if main memory allows.
+The result is stored in the user's cache folder for this card, driver, checkpoint, builds and heads.
 An engine with `enforce_eager: auto`, the default of the translation model on a GPU, starts in the
 fastest verified mode.
 
 Examples:
-  once on a new machine, and again after an update:
+  run once on a new machine, and again after an update:
     alignatt prove default-low
 
-exit status: 0 there is a verdict; 1 the eager mode itself is wrong; 2 nothing was started
+exit status: 0 success; 1 the eager mode is wrong; 2 failure before the start
 """
 
 import argparse
@@ -38,8 +38,8 @@ from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, EngineError
 
 MAX_TIE = 0.25
-"""Largest difference of log-probabilities outside float32, and of two tokens whose order may
-change: bfloat16 has steps of 0.125 for logits above 16."""
+"""Largest difference of log-probabilities outside float32, and of two tokens that may change
+places: bfloat16 has steps of 0.125 for logits above 16."""
 
 MAX_ROW = 0.05
 """Largest difference of an attention weight outside float32, or four times the eager noise."""
@@ -47,7 +47,7 @@ MAX_ROW = 0.05
 
 @dataclass
 class Observed:
-    """Answers of a mode to every case, alone and then all at once, and milliseconds per token.
+    """Drafts of a mode for all cases, one by one and then concurrently, and ms per token.
 
     ``best`` has the two best ids of each position with their log-probabilities; ``noise`` is the
     difference between rows of decoding steps and of a prefill.
@@ -99,7 +99,7 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
         yield Check.judged(name, not problems, said, fix, "warn")
     about = proof.subject(model, heads)
     path = proof.write(about, modes)
-    yield Check("verdict", "ok", f"engines start in mode {proof.fastest(about)!r}: {path}")
+    yield Check("verdict", "ok", f"engines start in mode {proof.fastest(about)!r} (see {path})")
 
 
 def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed:
@@ -119,7 +119,7 @@ def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed
 
 
 def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
-    """Return the faults of a mode; outside float32 (``exact``) near-ties may differ."""
+    """Return the faults of a mode; near-ties may differ unless ``exact`` (float32)."""
     gap, moved, logs, count = Gap(), 0, 0.0, len(eager.best)
     for place, ours in enumerate(other.drafts):
         theirs, best = eager.drafts[place % count], eager.best[place % count]

@@ -1,4 +1,4 @@
-"""Measure how many speakers a machine can serve: concurrent streams with real-time audio."""
+"""Measure how many concurrent streams with real-time audio a machine can serve."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,15 +63,15 @@ def examine(
 def _check(row: Mapping[str, Any]) -> Check:
     count = row["streams"]
     name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s, 95 % {row['lag_p95_s']:.2f} s"
-    found = f"{row['identical']} of {count} have the same output as alone; {lag}"
+    found = f"{row['identical']} of {count} have the output of a single stream; {lag}"
     if row["identical"] < count or not row["units"]:
-        fix = "run fewer streams: they change each other's output. Report this result"
+        fix = "run fewer streams: concurrent streams change the output. Report this result"
         return Check(name, "FAIL", found, fix)
     return Check(name, "ok" if row["kept_up"] else "warn", found)
 
 
 def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -> list[Excerpt]:
-    """Cut ``count`` pieces of ``seconds`` from the talks; talks and targets take turns."""
+    """Cut ``count`` pieces of ``seconds`` from the talks, with talks and targets in turn."""
     talks, frames = load_devset(devset, ()).talks, int(seconds * SAMPLE_RATE)
     listed = [soundfile.read(talk.wav, dtype="float32")[0] for talk in talks]
     found = []
@@ -88,7 +88,7 @@ def at_once(
     listed: Sequence[Excerpt],
     alone: Sequence[Emitted] = (),
 ) -> dict[str, Any]:
-    """Translate each excerpt on its engines, in real time, with staggered starts.
+    """Translate excerpts in real time, each on its engines, with staggered starts.
 
     Returns the number of streams with the same output as ``alone``, audio translated per second,
     the lag of emissions, and whether all streams kept up.
@@ -117,7 +117,7 @@ def at_once(
 
 
 def knee(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Return the largest number of streams up to which all kept up; 0 for none."""
+    """Return the largest number of streams up to which all streams kept up; 0 for none."""
     ordered = sorted(rows, key=lambda row: int(row["streams"]))
     kept = takewhile(lambda row: row["kept_up"], ordered)
     return max((int(row["streams"]) for row in kept), default=0)
@@ -130,7 +130,7 @@ def speak(
     start: float | None = None,
     context: str = "",
 ) -> Emitted:
-    """Translate an excerpt in real time from ``start`` on; ``None`` delivers it all at once."""
+    """Translate an excerpt in real time from ``start`` on; with ``None``, all audio at once."""
     audio, target = excerpt
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)], context)

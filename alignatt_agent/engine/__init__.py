@@ -1,1 +1,1 @@
-"""vLLM engines: their lifecycle, and exact attention rows."""
+"""Run vLLM engines, and read exact attention rows."""

@@ -1,4 +1,4 @@
-"""Attention rows from queries and keys (Eq. 2) with tensor operations.
+"""Compute attention rows from queries and keys (Eq. 2) with tensor operations.
 
 ``M`` rows (one per query), ``h`` heads of one layer, ``H`` heads of all layers, ``L`` context
 positions, ``S`` source tokens.
@@ -15,9 +15,9 @@ from alignatt_agent.types import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
-    """Mark the positions that each query cannot see, ``[M, 1, L]``: after it or before its window.
+    """Mark positions that each query cannot see, ``[M, 1, L]``: later ones, or before its window.
 
-    ``positions`` are ``[M]``. A query sees itself and the ``window - 1`` positions before it.
+    ``positions`` are ``[M]``. A query sees its position and the ``window - 1`` previous positions.
     """
     behind = positions[:, None, None] - torch.arange(length, device=positions.device)
     hidden = behind < 0
@@ -34,16 +34,16 @@ def probabilities(
     soft_cap: float = 0.0,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Softmax over the whole context, ``[M, h, L]`` in float32.
+    """Return the softmax over the whole context, ``[M, h, L]`` in float32.
 
     Args:
         queries: ``[M, h, D]``.
         keys: ``[M, h, B, N, D]``, the key head of each query head, in ``B`` pages of ``N``
             positions; positions from ``L`` on are ignored.
-        hidden: ``[M, 1, L]`` positions to ignore.
+        hidden: ``[M, 1, L]``, the positions to ignore.
         scale: factor of the scores.
         soft_cap: if positive, scores are squashed to ``(-soft_cap, soft_cap)``.
-        sinks: ``[h]`` scores of attention sinks, which receive mass but have no position.
+        sinks: ``[h]``, scores of attention sinks, which receive mass but have no position.
     """
     scores = torch.matmul(keys.float(), queries.float()[:, :, None, :, None])
     scores = scores.flatten(2)[..., : hidden.shape[-1]].mul_(scale)
@@ -57,9 +57,9 @@ def probabilities(
 
 
 class RowComputer:
-    """Computes the rows of successive steps in which the same requests need rows.
+    """Computes rows in successive steps that need rows for the same requests.
 
-    Shapes are the same in every step: contexts are rounded up to whole pages, whose surplus
+    Shapes are the same in every step: contexts are rounded up to whole pages, and surplus
     positions are hidden like all positions after the query.
 
     ``taps`` are the layers to read (``capture.Tap``), bound to their caches. ``sizes`` has the
@@ -102,7 +102,7 @@ class RowComputer:
         self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
 
     def serves(self, wanted: Sequence[WantedRow]) -> bool:
-        """Whether the same requests need rows, in the same blocks and within the known pages."""
+        """Whether the same requests need rows, in the same blocks and in known pages."""
         blocks = [item.request.blocks for item in wanted]
         same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         return same and all(item.position < self._length for item in wanted)
@@ -110,8 +110,8 @@ class RowComputer:
     def __call__(self, wanted: Sequence[WantedRow], total: int) -> torch.Tensor:
         """Return ``[M, H, 2 + S]`` rows of a step of ``total`` tokens.
 
-        A row contains the mass on the prompt outside the source, the mass on the draft, and the
-        weights of the source, padded with zeros to ``S``. It is NaN if its query was not seen.
+        A row has the mass on the prompt outside the source, the mass on the draft, and the
+        weights of the source, padded with zeros to ``S``. A row without its query is NaN.
         """
         positions = self._tensor([item.position for item in wanted])
         hidden = {w: hidden_positions(positions, self._length, w) for w in self._windows}

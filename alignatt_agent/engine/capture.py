@@ -1,7 +1,7 @@
-"""Reads attention rows out of a running vLLM worker (Eq. 2), as docs/engine.md describes.
+"""Read attention rows from a running vLLM worker (Eq. 2), see docs/engine.md.
 
-Rows are computed in every step, because blocks that leave a sliding window are freed while a
-request still decodes.
+Rows are computed in every step, because vLLM frees blocks that leave a sliding window while the
+request decodes.
 """
 
 import time
@@ -31,12 +31,12 @@ class Tap:
     """Calibrated heads of one layer, on this rank.
 
     Attributes:
-        owner: the layer that owns the keys; a different one if layers share a cache.
+        owner: the layer that owns the keys; another layer if layers share a cache.
         heads: query heads on this rank.
         columns: index of each head in the engine's list of heads.
         stage: ``[tokens, heads, D]`` queries of the current step.
-        key_heads: ``[heads]`` key head of each query head.
-        calls: how often the wrapped forward ran as Python.
+        key_heads: ``[heads]``, key head of each query head.
+        calls: number of times that the wrapped forward ran as Python.
     """
 
     layer: Any
@@ -51,9 +51,9 @@ class Tap:
 
 
 class Capture:
-    """Attention rows of one worker whose model is loaded, and the verification of expected tokens.
+    """Captures attention rows in one worker with a loaded model, and verifies expected tokens.
 
-    ``heads`` are numbered over all tensor-parallel ranks; a model that only verifies has none.
+    ``heads`` are numbered over all tensor-parallel ranks; without heads, it only verifies tokens.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Capture:
         self._heads = [(int(layer), int(head)) for layer, head in heads]
         self._tokens = config.scheduler_config.max_num_batched_tokens
         self._slots = torch.full((self._tokens,), -1, dtype=torch.int64, device=device)
-        # A CUDA graph records the copies only once, so they also run if no rows are needed.
+        # A CUDA graph records the copies once, so they also run if no rows are needed.
         self._always = device.type != "cpu"
         self._staging = False
         self._staged = False
@@ -73,7 +73,7 @@ class Capture:
         self.taps = self._find_taps(device)
         numbers = [head for tap in self.taps for head in tap.columns]
         self._columns = {head: column for column, head in enumerate(numbers)}
-        # A gate needs all heads, but ranks do not exchange heads, so they cannot end a draft early.
+        # A gate needs all heads, which ranks do not exchange, so ranks cannot end a draft early.
         self._all_heads = config.parallel_config.tensor_parallel_size == 1
         for tap in self.taps:
             self._wrap(tap, with_slots=tap is self.taps[0])
@@ -95,7 +95,7 @@ class Capture:
         for number in sorted({layer for layer, _ in self._heads}):
             if number not in layers:
                 raise ValueError(
-                    f"the model has no attention layer {number}, expected one of {sorted(layers)}"
+                    f"the model has no attention layer {number}; expected one of {sorted(layers)}"
                 )
             layer = layers[number]
             supported_modes.check_layer(layer)
@@ -181,7 +181,7 @@ class Capture:
             self._computer = RowComputer(wanted, self.taps, self._block_sizes, self._slots)
         rows = self._computer(wanted, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
-            # The host refuses rows that are not finite, so a query that was not seen is reported.
+            # The host refuses rows that are not finite, so a missing query is reported.
             rows[:] = float("nan")
         for i, item in enumerate(wanted):
             request, number = item.request, item.position - item.request.first
@@ -201,8 +201,8 @@ class Capture:
 
         Returns:
             Shape and float32 bytes of ``[rows, heads, 2 + S]``, and the fields of ``CaptureResult``
-            after ``rows``. Heads of other ranks are zero, and rows that were not seen are missing
-            at the end. On a rank that captures no heads the shape is empty.
+            after ``rows``. Heads of other ranks are zero, and uncaptured rows are missing
+            at the end. On a rank without captured heads, the shape is empty.
         """
         request = self.ledger.take(key)
         if request is None:

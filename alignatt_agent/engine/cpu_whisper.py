@@ -1,7 +1,7 @@
-"""Whisper on a CPU (CTranslate2), in this process.
+"""Run Whisper on a CPU with CTranslate2, in this process.
 
-Unlike vLLM, CTranslate2 loads the published files of faster-whisper in 0.3 s, keeps 8-bit weights,
-needs no padding to 30 s, and times each token by the decoder's attention to the audio.
+Unlike vLLM, CTranslate2 loads the published files of faster-whisper in 0.3 s, uses 8-bit weights,
+needs no padding to 30 s, and times each token with the decoder's attention to the audio.
 """
 
 import math
@@ -20,11 +20,11 @@ from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
 
 PADDED_S, WHOLE_S = 2.0, 30.0
-"""Audio is followed by ``PADDED_S`` of silence. Whisper was trained on 30 s and sometimes repeats
-itself on shorter audio; such audio is transcribed again, padded to ``WHOLE_S``."""
+"""Silence after the audio, in seconds. Whisper was trained on 30 s and sometimes repeats
+itself on shorter audio, which is then transcribed again with padding to ``WHOLE_S``."""
 
 FRAME_S = 0.02
-"""Resolution of token times."""
+"""Resolution of token times, in seconds."""
 
 
 class CpuWhisper:
@@ -42,14 +42,14 @@ class CpuWhisper:
         except ImportError as error:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
-        # It uses all cores, because it never runs at the same time as the translation model.
+        # It uses all cores, because it never runs together with the translation model.
         threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
         self._extract = WhisperFeatureExtractor(feature_size=self._model.n_mels)
         self.tokenizer = whisper_tokenizer(path)
         self._lock = threading.Lock()
-        # Arrays are compared by identity: they must not be changed afterwards.
+        # Arrays are compared by identity, so they must not be changed afterwards.
         self._kept: OrderedDict[int, tuple[FloatArray, Any]] = OrderedDict()
 
     def generate(
@@ -70,7 +70,7 @@ class CpuWhisper:
                 [list(token_ids)],
                 beam_size=1,
                 max_length=len(token_ids) + max_tokens,
-                suppress_tokens=[],  # if some are suppressed, it writes words for other sounds
+                suppress_tokens=[],  # with suppressed tokens, it writes words for other sounds
                 suppress_blank=False,  # an empty transcript is valid
                 return_no_speech_prob=True,
                 return_scores=True,
@@ -95,7 +95,7 @@ class CpuWhisper:
     def token_starts(
         self, audio: FloatArray, prompt: Sequence[int], token_ids: Sequence[int]
     ) -> list[float]:
-        """Return the start of each of ``token_ids`` and their common end, in seconds of ``audio``.
+        """Return the start of each token of ``token_ids`` and their common end, in seconds.
 
         ``prompt`` contains the language and the task. Audio after the first 30 s is ignored.
         """
@@ -111,10 +111,10 @@ class CpuWhisper:
 
 
 def whisper_tokenizer(checkpoint: str) -> Any:
-    """Return the tokenizer of Whisper from its checkpoint's directory, of either runtime."""
+    """Return the tokenizer of Whisper from the directory of a checkpoint for either runtime."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if (Path(checkpoint) / "tokenizer_config.json").is_file():
         return AutoTokenizer.from_pretrained(checkpoint)
-    # Transformers does not know the model in CTranslate2's config.json.
+    # Transformers cannot read the model type from CTranslate2's config.json.
     return PreTrainedTokenizerFast(tokenizer_file=str(Path(checkpoint) / "tokenizer.json"))

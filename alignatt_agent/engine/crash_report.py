@@ -1,6 +1,6 @@
-"""Reports from the processes of an engine about the cause of its failure.
+"""Report the cause of a failure from the processes of an engine.
 
-vLLM logs an error inside the failing process; the owner of the engine only learns that an error
+vLLM logs an error in the failing process; the owner of the engine is only notified that an error
 occurred. Our plug-in runs in each of these processes and writes the error to a file with the name
 of the engine.
 """
@@ -17,8 +17,8 @@ from alignatt_agent.engine import process_files
 
 
 def listen() -> None:
-    """Write the errors that vLLM logs in this process to the file that the engine's owner reads."""
-    # A plug-in has no other way to identify the engine of its process.
+    """Write the errors that vLLM logs in this process to the file for the engine's owner."""
+    # A plug-in cannot identify the engine of its process in another way.
     given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
     config, where = given.get("vllm_config"), os.environ.get(process_files.FOLDER)
     if config is not None and where is not None:
@@ -34,7 +34,7 @@ class CrashReport:
         self._path = Path(process_files.folder()) / engine
 
     def first(self) -> str | None:
-        """Return the first error since ``clear``, since later ones are consequences of it."""
+        """Return the first error since ``clear``; later errors are consequences of the first."""
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -42,7 +42,7 @@ class CrashReport:
         return str(json.loads(lines[0])) if lines else None
 
     def clear(self) -> None:
-        """Remove the errors, which the engine survived."""
+        """Remove errors that did not end the engine."""
         self._path.unlink(missing_ok=True)
 
 
@@ -70,9 +70,9 @@ def describe(error: BaseException) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """Describe how a process ended; a negative ``code`` is a signal, as in ``multiprocessing``."""
+    """Describe the end of a process; a negative ``code`` is a signal, as in ``multiprocessing``."""
     if code >= 0:
-        return f"its process ended with exit code {code}"
+        return f"the process ended with exit code {code}"
     name = signal.Signals(-code).name
-    hint = ", as happens when memory runs out" if name == "SIGKILL" else ""
-    return f"its process was killed by {name}{hint}"
+    hint = ", possibly because memory was exhausted" if name == "SIGKILL" else ""
+    return f"the process was killed by {name}{hint}"

@@ -1,4 +1,4 @@
-"""Greedy drafts with the attention rows of their tokens, from a served translation model."""
+"""Request greedy drafts with attention rows from a served translation model."""
 
 import uuid
 from collections.abc import Sequence
@@ -50,12 +50,12 @@ class DraftEngine:
             before = len(begun.token_ids)
             begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
             found = begun.token_ids[before:]
-            # Expected tokens after a changed word are often correct; if not, they are dropped.
+            # Expected tokens after a changed word are often correct; wrong tokens are dropped.
             known = _still_expected(known, found) if first or len(found) > 1 else ()
             first = False
         if not begun.token_ids and not begun.ended:
             self._fail(f"no space for a draft after a prompt of {len(prompt.token_ids)} tokens")
-        # A draft of the full length does not show whether the turn ends there.
+        # A draft of the maximum length does not show whether the turn ends there.
         return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
 
     def _continued(
@@ -77,7 +77,7 @@ class DraftEngine:
         """
         emitted = readout is not None and readout.row == "emitted"
         ids = [*prompt.token_ids, *begun.token_ids]
-        # The row at the last token exists only after that token is fed, so one more is decoded.
+        # The row at the last token exists only after this token is fed, so one more is decoded.
         room = max_tokens + emitted - len(begun.token_ids)
         if expected:  # the engine always samples a token
             window = self._model.config.max_model_len - len(ids)
@@ -89,7 +89,7 @@ class DraftEngine:
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
-            sampling.logprobs = 0  # only for the sampled ids
+            sampling.logprobs = 0  # only of the sampled ids
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
@@ -100,14 +100,14 @@ class DraftEngine:
         follows = [] if found.next_token is None else [found.next_token]
         verified = found.agreed == len(expected)
         if not verified and not follows:
-            # A cached position has neither query nor hidden state, so it is computed again.
+            # A cached position has no query and no hidden state, so it is computed again.
             if not cached:
                 self._fail(f"{len(expected) - found.agreed} expected tokens were not computed")
             begun = replace(begun, steps=steps)
             return self._continued(prompt, max_tokens, readout, gate, begun, expected, cached=False)
         if verified:
             tokens, ended = [*expected, *tokens], ended and not follows
-        else:  # tokens sampled after the last verified one are discarded
+        else:  # tokens that were sampled after the last verified token are discarded
             tokens, ended = [*expected[: found.agreed]], follows[0] in self._stops
         cut = found.rejected and bool(follows) and not ended
         unfinished = not verified and not cut and not ended
@@ -174,7 +174,7 @@ class DraftEngine:
         length = len(prompt.token_ids)
         if not 0 <= prompt.source_start < prompt.source_end <= length:
             self._fail(
-                f"the source span {prompt.source_start}:{prompt.source_end} is not inside the "
+                f"the source span {prompt.source_start}:{prompt.source_end} is not in the "
                 f"prompt of {length} tokens"
             )
         unknown = [head for head in readout.heads if head not in self._places]
@@ -197,7 +197,7 @@ class DraftEngine:
         }
 
     def _joined(self, begun: Draft, total: FloatArray | None, count: int) -> AttentionRows:
-        """Join the rows of ``begun`` with new ones, ``[rows, heads, 2 + S]``; ``count`` in all."""
+        """Join the rows of ``begun`` and new rows, ``[rows, heads, 2 + S]``; ``count`` in total."""
         if total is None:
             self._fail("no worker captures the heads that the engine was started for")
         before = begun.rows
@@ -217,10 +217,10 @@ class DraftEngine:
 
 
 def _still_expected(expected: tuple[int, ...], found: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the tokens to expect after ``found``, whose last token differs from the expected one.
+    """Return the tokens to expect after ``found``, whose last token was not expected.
 
-    If this token occurs later among the expected tokens, those after it are returned; if not, those
-    after the token that it replaced.
+    If this token occurs later among the expected tokens, these are the tokens after it. Otherwise,
+    these are the tokens after the token that it replaced.
     """
     rest = expected[len(found) - 1 :] if found else ()
     return rest[rest.index(found[-1]) + 1 :] if found and found[-1] in rest else rest[1:]

@@ -1,8 +1,8 @@
-"""Ends a request inside the worker, before the next token is sampled.
+"""End a request in the worker, before the next token is sampled.
 
-The turn is ended by force once the gate rejects a token or the model decodes another token than the
-expected one: later tokens cannot be used. vLLM has two model runners, each with its own interface
-for logits processors.
+The turn is forced to end when the gate rejects a token, or when the model decodes an unexpected
+token, because later tokens cannot be used. vLLM has two model runners with different interfaces for
+logits processors.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from alignatt_agent.engine.row_requests import EXTRA, REQUESTS
 
 
 def processor_name(use_v2_model_runner: bool) -> str:
-    """Return the name under which vLLM loads the processor of a model runner."""
+    """Return the name with which vLLM loads the processor of a model runner."""
     return f"{__name__}:{'EarlyStopV2' if use_v2_model_runner else 'EarlyStopV1'}"
 
 
 class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
-    """For model runner V1, which uses one function per request."""
+    """Logits processor for model runner V1, which uses one function per request."""
 
     def is_argmax_invariant(self) -> bool:
-        """Return ``False``, because the end of a turn is forced."""
+        """Return ``False``, because the processor may force the end of a turn."""
         return False
 
     def new_req_logits_processor(
@@ -39,7 +39,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
 
 
 class EarlyStopV2(V2Processor):  # type: ignore[misc]
-    """For model runner V2, which passes whole batches. It has never run on a device."""
+    """Logits processor for model runner V2, which passes whole batches; never run on a device."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         super().__init__(vllm_config, req_states)
@@ -54,7 +54,7 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """End rejected requests. Without speculative decoding, every request has one row."""
+        """End rejected requests; without speculative decoding, every request has one row."""
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
@@ -69,10 +69,10 @@ def key_of(params: Any) -> str | None:
 
 
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-    """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, if the request is over.
+    """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, if the request must end.
 
     If the scan rejected a sampled token, the next greedy token is stored for the host. If the model
-    itself ends the turn, nothing is changed.
+    ends the turn, ``logits`` are not changed.
     """
     request = REQUESTS.get(key)
     if request is None or not request.over:

@@ -1,7 +1,7 @@
-"""Verifies expected tokens after a prompt, in the prefill that feeds them.
+"""Verify expected tokens after a prompt, in the prefill that feeds these tokens.
 
-The model's token after each of them is read from the hidden state of its position. A position whose
-keys came from the prefix cache has no hidden state, so its token is not verified.
+The model's next token is read from the hidden state of each position. A position whose
+keys are from the prefix cache has no hidden state, so its token is not verified.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class Expected:
 
     @property
     def over(self) -> bool:
-        """Whether the model decodes a different token, or a gate rejected one."""
+        """Whether the model decodes a different token, or a gate rejected a token."""
         return self._differs or self._cut or not self.covered
 
     @property
@@ -39,11 +39,11 @@ class Expected:
 
     @property
     def next_token(self) -> int | None:
-        """The model's token after the agreed ones, if the request ends there."""
+        """Return the model's token after the agreed tokens, if the request ends there."""
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:
-        """Return the places to verify among the ``count`` tokens after ``computed`` ones."""
+        """Return the places to verify in the ``count`` tokens after ``computed`` tokens."""
         at = self.begin + len(self._best) - computed
         end = self.begin + len(self._tokens) - computed
         if self.over or at == end:
@@ -52,7 +52,7 @@ class Expected:
         return range(at, min(count, end)) if self.covered else range(0)
 
     def note(self, best: Iterable[int]) -> None:
-        """Record the model's greedy tokens at the positions that were due, in order."""
+        """Record the model's greedy tokens at the due positions, in order."""
         for token in best:
             if self._differs:
                 return
@@ -73,11 +73,11 @@ class Expected:
 def read_greedy(
     runner: Any, counts: Mapping[str, int], due: Mapping[str, tuple[Expected, range]]
 ) -> None:
-    """Read the greedy tokens that are due, after the forward pass and before sampling.
+    """Read the due greedy tokens, after the forward pass and before sampling.
 
-    Both of vLLM's model runners keep the hidden states of a step until it is sampled. There is one
-    row for each token, request after request in the order of their batch. vLLM reads the
-    log-probabilities of prompts from them, too.
+    Both of vLLM's model runners keep the hidden states of a step until it is sampled, with one
+    row per token, by request in the order of the batch. vLLM also reads the
+    log-probabilities of prompts from these states.
 
     ``counts`` has the number of tokens that the step feeds, and ``due`` the result of
     ``Expected.due``, both by vLLM's id of the request.
@@ -91,9 +91,9 @@ def read_greedy(
         total += counts[request]
     places = [first[request] + token for request, (_, tokens) in due.items() for token in tokens]
     logits = runner.model.compute_logits(state.hidden_states[places])
-    if logits is None:  # another rank has the logits and samples
+    if logits is None:  # another rank has the logits and samples the tokens
         return
-    # As in vLLM's sampler, so that equal scores are decided alike.
+    # As in vLLM's sampler, so that ties have the same result.
     best = logits.float().argmax(-1).tolist()
     for expected, tokens in due.values():
         expected.note(best[: len(tokens)])

@@ -1,7 +1,7 @@
-"""Starts engines on a CPU as forks of one process that has imported vLLM.
+"""Start engines on a CPU as forks of one process that has imported vLLM.
 
-vLLM would spawn them, and each would spend 6 core-seconds on importing vLLM. A plain fork of the
-owner is unsafe, but the server has one thread and has loaded no plug-in. On CUDA, engines are
+vLLM would spawn engines, and each would spend 6 core-seconds on the import of vLLM. A fork of the
+owner is unsafe, but the server has one thread and no loaded plug-in. On CUDA, engines are
 spawned, because the server was not tested there.
 """
 
@@ -23,7 +23,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class EngineProcess:
-    """A process with the current environment and niceness of its owner instead of the server's.
+    """A process with the environment and niceness of its owner instead of the server's.
 
     Several threads may request its exit code, which can be read only once: without the lock, the
     second thread would store 255. When another child starts, `multiprocessing` reads the codes of
@@ -34,14 +34,14 @@ class EngineProcess:
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
         run = partial(_run, os.getpid(), niceness, dict(os.environ), target)
         self._process = _CONTEXT.Process(target=run, **options)
-        self._reading = threading.RLock()  # a finalizer of vLLM also calls this
+        self._reading = threading.RLock()  # a finalizer of vLLM also reads the exit code
 
     def __getattr__(self, name: str) -> Any:
         with self._reading:
             return getattr(self._process, name)
 
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self.pid is not None and self.exitcode is None
 
     def join(self, timeout: float | None = None) -> None:
@@ -56,23 +56,23 @@ def _run(
     *arguments: Any, **named: Any,
 ) -> None:  # fmt: skip
     """Run the target of a process inside that process."""
-    # Only the differences: without its first variable, a process cannot set its title.
+    # Set only the differences: without its first variable, a process cannot set its title.
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment.items() - os.environ.items())
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
-    plugin.watch(owner)  # vLLM waits for a dead owner for 5 min
+    plugin.watch(owner)  # vLLM would wait 5 min for a dead owner
     gc.freeze()  # vLLM collects garbage five times, which takes 1.5 s with the server's objects
     target(*arguments, **named)
 
 
 def begin() -> None:
-    """Let the server import vLLM in parallel with its owner; calling it again has no effect."""
+    """Let the server import vLLM in parallel with its owner; a second call has no effect."""
     # The module of our own worker is not preloaded: vLLM searches all loaded modules for Triton
-    # kernels, and fails on a module that it is importing.
+    # kernels, and fails on a module that is being imported.
     _CONTEXT.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
-    # Only the owner handles Ctrl-C, and ends its engines, which inherit the blocked signal. The
+    # Only the owner handles Ctrl-C and ends its engines, which inherit the blocked signal. The
     # tracker starts first, because its start would unblock the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -83,7 +83,7 @@ def begin() -> None:
 
 
 def use() -> None:
-    """Let vLLM start the engines of this process in the server; calling it again has no effect."""
+    """Let vLLM start the engines of this process in the server; a second call has no effect."""
     from vllm.v1.engine import utils
 
     begin()

@@ -1,4 +1,4 @@
-"""vLLM's greedy requests, and the results of the engine and its workers."""
+"""Build vLLM's greedy requests, and read the results of the engine and its workers."""
 
 import itertools
 from dataclasses import dataclass
@@ -58,10 +58,10 @@ class CaptureResult:
 
     Attributes:
         rows: ``[rows, heads, 2 + S]``; ``None`` if no worker captures a head.
-        next_token: the token that greedy decoding would have chosen next, if the request was ended
-            early; ``None`` if it was not, or if that token is unknown.
+        next_token: the next token of greedy decoding, if the request was ended
+            early; ``None`` if it was not ended early, or if the token is unknown.
         replay_s: seconds for computing the rows.
-        agreed: number of expected tokens that are verified.
+        agreed: number of verified expected tokens.
         rejected: whether the gate rejected a token.
     """
 
@@ -73,7 +73,7 @@ class CaptureResult:
 
 
 def fetch(model: ServedModel, key: str) -> CaptureResult:
-    """Fetch the result of a finished request, which the workers then forget."""
+    """Fetch the result of a finished request, and remove it from the workers."""
     answers = model.ask_workers("alignatt_fetch", key)
     if None in answers:
         raise EngineError(f"{model.name}: a worker does not know the request")
@@ -81,9 +81,9 @@ def fetch(model: ServedModel, key: str) -> CaptureResult:
     pairs = zip(shapes, data, strict=True)
     parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]
     if len(found := {part.shape: None for part in parts}) > 1:
-        listed = f"{' and '.join(map(str, found))}; expected equal ones"
+        listed = f"{' and '.join(map(str, found))}; expected equal shapes"
         raise EngineError(f"{model.name}: workers returned rows of different shapes, {listed}")
     rows: FloatArray | None = sum(parts[1:], parts[0]) if parts else None
     next_token = next((token for token in tokens if token is not None), None)
-    # Ranks compute in parallel, so the slowest one counts.
+    # Ranks compute in parallel, so the slowest rank determines the time.
     return CaptureResult(rows, next_token, max(seconds), max(agreed), any(rejected))

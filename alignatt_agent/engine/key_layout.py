@@ -1,4 +1,4 @@
-"""Reads keys out of a paged cache, in any layout of the attention backend."""
+"""Read keys from a paged cache, in any layout of the attention backend."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ class Keys:
     """Keys in the cache of one vLLM ``Attention`` layer.
 
     ``key_index`` finds the layout. Most backends store the elements of a key at a fixed
-    distance for each position and dimension, so a strided view reads them without a copy
+    distance for each position and dimension, so a strided view reads keys without a copy
     (CPU: pages of ``[D, N]``; CUDA: ``[N, 2 D]``). Other permutations, such as the one for AMX, are
     gathered element by element.
     """
@@ -46,7 +46,7 @@ class Keys:
 def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | None:
     """View a cache as ``[blocks, heads, N, D]`` keys; ``None`` if no view exists.
 
-    ``index`` is that of ``key_index``.
+    ``index`` is the result of ``key_index``.
     """
     width = cache.shape[3]
     places = index // width * cache.stride(2) + index % width * cache.stride(3)
@@ -64,11 +64,11 @@ def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | No
 
 
 def key_index(layer: Any) -> torch.Tensor:
-    """Find the place of each key element inside a page of the layer's backend.
+    """Find the place of each key element in a page of the layer's backend.
 
-    The backend's own update function writes known digits into a scratch cache with the strides of
-    the real one, ``[blocks, kv heads, block size, width]``; then they are read back. Any layout
-    that permutes elements inside the page of one block and head is accepted. Others are refused.
+    The backend's update function writes known digits into a scratch cache with the strides of
+    the real cache, ``[blocks, kv heads, block size, width]``. Then they are read back. Any layout
+    that permutes elements in the page of one block and head is accepted; others are refused.
 
     Returns:
         ``[block size, head_dim]`` int64 offsets into a page flattened to ``block size * width``.
@@ -77,9 +77,9 @@ def key_index(layer: Any) -> torch.Tensor:
     update = getattr(layer.impl, "do_kv_cache_update", None)
     backend = type(layer.impl).__name__
     if update is None:
-        raise NotImplementedError(f"{backend} updates its cache inside the forward pass")
+        raise NotImplementedError(f"{backend} updates the cache in the forward pass")
     if cache.ndim != 4:
-        raise NotImplementedError(f"{backend} has a cache of shape {tuple(cache.shape)}, not 4-d")
+        raise NotImplementedError(f"{backend} has a cache of shape {tuple(cache.shape)}, not 4-D")
     _, heads, block, width = cache.shape
     dim = layer.head_size
     if block * width < 2 * block * dim:

@@ -1,4 +1,4 @@
-"""Library interface: token ids and attention rows of chosen heads, for any decoder on vLLM."""
+"""Library interface: token ids and attention rows of chosen heads for any decoder on vLLM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from alignatt_agent.types.engines import Readout
 
 
 class AttentionEngine(DraftEngine):
-    """A decoder on vLLM whose greedy answers come with attention rows; threads may share it.
+    """A decoder on vLLM that returns greedy answers with attention rows; it is thread-safe.
 
     Args:
         path: id on the Hugging Face hub, or a directory.
@@ -21,7 +21,7 @@ class AttentionEngine(DraftEngine):
         model: further keys of ``ModelConfig``: ``revision``, ``dtype``, ``engine``.
 
     Raises:
-        EngineError: vLLM did not start, or rows of this mode or layer were never verified.
+        EngineError: vLLM did not start, or rows of this mode or layer have not been verified.
     """
 
     def __init__(self, path: str, heads: Sequence[tuple[int, int]], **model: Any) -> None:
@@ -39,8 +39,8 @@ class AttentionEngine(DraftEngine):
     ) -> Draft:
         """Continue a prompt greedily; the result has ``token_ids``, ``rows`` and ``ended``.
 
-        ``span`` is the range of positions ``[start, end)`` that rows cover, by default all; the
-        other mass is in ``rows.prompt`` and ``rows.suffix``. ``row`` chooses the query at each new
+        ``span`` is the range of positions ``[start, end)`` of the rows, by default all. The
+        other mass is in ``rows.prompt`` and ``rows.suffix``. ``row`` selects the query at each new
         token, or the query that predicts it.
         """
         start, end = span or (0, len(prompt_ids))

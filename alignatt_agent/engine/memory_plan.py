@@ -1,6 +1,6 @@
-"""Computes the GPU memory that the engines of a configuration need, and divides it among them.
+"""Compute the GPU memory that the engines of a configuration need, and their shares.
 
-The plan has never been verified on a GPU. The size of vLLM's actual cache is printed when engines
+The plan has not been verified on a GPU. The actual size of vLLM's cache is printed when engines
 start.
 """
 
@@ -19,28 +19,28 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 
 CONTEXT = 0.6 * GIB
-"""Assumed: CUDA context, libraries and graphs of an engine's process, in bytes."""
+"""Assumed bytes of the CUDA context, libraries and graphs of an engine's process."""
 
 TOWER = 0.7 * GIB
-"""Assumed: audio tower of a translation model that transcribes, and its activations, in bytes."""
+"""Assumed bytes of the audio tower of a translation model that transcribes, with activations."""
 
 FREE = 0.05
-"""Share of a GPU that stays free for other programs and fragmentation."""
+"""Share of GPU memory that is left free for other programs and fragmentation."""
 
 LEAST_CONTEXT = MAX_CONTEXT // 2
 """Context in tokens that ``auto`` uses instead of ``MAX_CONTEXT`` if memory is short."""
 
 _STEP_TOKENS, _GRAIN, _TAILS = 2048, 1000, 2
-"""vLLM's default of ``max_num_batched_tokens``; a share is a multiple of 1 / ``_GRAIN``; the length
-of the live tail in units of ``speech.max_tail_s`` if the recognizer fails repeatedly."""
+"""vLLM's default of ``max_num_batched_tokens``; denominator of shares; the length
+of the live tail, in units of ``speech.max_tail_s``, if the recognizer fails repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """Memory of one engine, in bytes.
 
-    ``request`` is the cache of one request of the largest length, ``requests`` that of all
-    concurrent ones. vLLM does not profile audio encoders (``skip_mm_profiling``), so the memory of
+    ``request`` is the cache of one request of maximum length; ``requests`` is that of all
+    concurrent requests. vLLM does not profile audio encoders (``skip_mm_profiling``), so memory of
     a running ``encoder`` is not part of the engine's share.
     """
 
@@ -52,15 +52,15 @@ class Need:
 
     @property
     def least(self) -> float:
-        """Smallest amount of memory with which the engine starts."""
+        """Return the smallest memory with which the engine starts."""
         return self.weights + self.activations + CONTEXT + self.request
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Shares of a GPU by role, and the chosen models, with numbers instead of ``auto``.
+    """Shares of GPU memory by role, and the chosen models, with numbers instead of ``auto``.
 
-    ``total`` is the memory of the GPU, ``usable`` the part for engines, in bytes. ``shares`` is
+    ``total`` is the memory of the GPU and ``usable`` the part for engines, in bytes. ``shares`` is
     empty if the engines do not fit.
     """
 
@@ -72,7 +72,7 @@ class MemoryPlan:
 
     def lines(self) -> Iterator[str]:
         """Format the plan for the terminal."""
-        yield f"memory plan, computed for {self.total / GIB:.1f} GiB:"
+        yield f"memory plan computed for {self.total / GIB:.1f} GiB:"
         for role, need in self.needs.items():
             model: ModelConfig = getattr(self.models, role)
             parts = (need.weights, need.activations, CONTEXT, need.request, need.requests)
@@ -92,7 +92,7 @@ class MemoryPlan:
         listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
         if written := written_shares(self.models):
             shares = ", ".join(f"{role} {share:g}" for role, share in written.items())
-            found = f"the configured shares are {shares}: raise or lower them, or write {AUTO}"
+            found = f"the configured shares are {shares}: change them, or set them to {AUTO}"
         else:
             names = known_resources("agent_configs", ".yaml")
             configs = {name: load_config(name) for name in names}
@@ -100,26 +100,26 @@ class MemoryPlan:
                 name
                 for name, config in configs.items()
                 if not is_embedded(config.models)
-                and config.models.asr.runtime == "vllm"  # others run without a GPU
+                and config.models.asr.runtime == "vllm"  # other runtimes use no GPU
                 and plan(config, self.total, self.usable).shares
             ]
             found = f"configurations that fit: {', '.join(others) or 'none'}"
         return (
-            f"the engines take {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
-            f"; or take a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB without other programs "
+            f"the engines need {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
+            f"; or use a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB without other programs "
             "(`nvidia-smi` lists them)"
         )
 
 
 def plan(config: AgentConfig, total: float, free: float | None = None) -> MemoryPlan:
-    """Split a GPU of ``total`` bytes, of which ``free`` are free (default: all).
+    """Plan a GPU with ``total`` bytes, of which ``free`` bytes are free (default: all).
 
-    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr`` or, if it does not fit,
-    its ``smaller`` one. A context that is not configured has the larger of two lengths that fits.
+    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr``, or if it does not fit,
+    its ``smaller`` model. A context that is not configured has the larger fitting length of two.
     """
     if not total:
         raise UnknownSizeError(
-            "`nvidia-smi` does not report the memory of this GPU, which may be a part of one (MIG, "
+            "`nvidia-smi` does not report the memory of this GPU, which may be partitioned (MIG, "
             f"vGPU): set models.*.engine.{SHARE} to the numbers that `alignatt doctor --config "
             "CONFIG --gpu GIB` computes"
         )
@@ -135,7 +135,7 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
 
 
 def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
-    """Yield the choices of ``auto``, largest first."""
+    """Yield the choices for ``auto``, largest first."""
     for asr, context in product(models.asr.sizes(), ({}, {"max_model_len": LEAST_CONTEXT})):
         chosen = models.model_copy(update={"asr": asr})
         engines = {role: {**context, **getattr(chosen, role).engine} for role in chosen.roles}
@@ -171,7 +171,7 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
 def _shares(
     needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
 ) -> dict[str, float]:
-    """Give each engine the memory that it needs to start, then divide the rest among the caches."""
+    """Return shares: each engine has the memory to start, and caches divide the rest."""
     planned = {role: need for role, need in needs.items() if role not in written}
     left = usable - sum(written.values()) * total
     left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())

@@ -1,4 +1,4 @@
-"""Computes the number of parameters and the cache size of a model from its ``config.json``."""
+"""Compute the number of parameters and the cache size of a model from its ``config.json``."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _CACHED = ("self_attn.k_proj", "self_attn.v_proj")
 
 
 class UnknownSizeError(ConfigError):
-    """The size of a model cannot be computed; the message names the reason and the fix."""
+    """The size of a model cannot be computed; the message gives the reason and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Sizes:
         weights: all weights.
         cache: values that a token adds to the cache.
         hidden: width of the decoder.
-        inner: width of its widest layer.
+        inner: width of the decoder's widest layer.
         outputs: size of the vocabulary, or number of time bins.
         largest_frame: values of the audio encoder's widest feature map for a second of audio.
-        value_bytes: bytes of one value.
+        value_bytes: number of bytes per value.
     """
 
     weights: int
@@ -53,7 +53,7 @@ class Sizes:
 
 
 def sizes_of(model: ModelConfig) -> Sizes:
-    """Return the sizes of a configured model, from its files or from published dimensions."""
+    """Return the sizes of a configured model, from its files or the published dimensions."""
     return _sizes_of(model.path, model.revision, model.dtype)
 
 
@@ -74,7 +74,7 @@ def _sizes_of(path_or_id: str, revision: str | None, dtype: Any) -> Sizes:
     except (KeyError, ValueError, AttributeError) as error:
         kind = config.get("model_type")
         raise UnknownSizeError(
-            f"{model.path}: the memory of a {kind} cannot be computed from its config.json: {error}"
+            f"{model.path}: cannot compute the memory of a {kind} from its config.json: {error}"
         ) from None
 
 
@@ -82,9 +82,9 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
     """Compute the sizes of a model.
 
     Args:
-        config: its ``config.json``. Of multimodal models only the text model counts, except that
+        config: content of ``config.json``. For multimodal models, only the text model counts, but
             the audio encoders of Qwen3-ASR and Whisper are included.
-        dtype: computation type; ``auto`` is the type of the checkpoint.
+        dtype: computation type; ``auto`` stands for the type of the checkpoint.
     """
     whole = config.get("thinker_config", config)
     model, text, largest_frame = models_of(config)
@@ -96,7 +96,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
         layer.out_features for name, layer in text.named_modules() if name.endswith(_CACHED)
     )
     if not cache:
-        raise ValueError("its layers do not cache keys and values")
+        raise ValueError("the layers do not cache keys and values")
     return Sizes(
         weights=model.num_parameters() + (0 if tied else outputs * hidden),
         cache=cache,
@@ -111,7 +111,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
 def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
     """Build the model without allocating weights.
 
-    Returns the model, its decoder, and the values of the encoder's widest feature map for a second.
+    Returns the model, the decoder, and the values per second in the encoder's widest feature map.
     """
     kind, thinker = config["model_type"], config.get("thinker_config")
     if kind == "whisper":
@@ -120,7 +120,7 @@ def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
     if thinker is not None:
         parts = {part: _untyped(thinker[part]) for part in ("audio_config", "text_config")}
         model, audio = _build(kind, parts), thinker["audio_config"]
-        # The first of three convolutions halves mel bands and frames.
+        # The first of three convolutions halves the mel bands and frames.
         halves = (audio["num_mel_bins"] // 2) * (_AUDIO_FRAMES_PER_S // 2)
         return model, model.language_model, audio["downsample_hidden_size"] * halves
     text = config.get("text_config", config)
@@ -134,7 +134,7 @@ def _build(kind: str, settings: Mapping[str, Any]) -> Any:
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    # By name: once vLLM has loaded a Qwen3-ASR, AutoConfig returns vLLM's class for it.
+    # By name: after vLLM has loaded a Qwen3-ASR, AutoConfig would return vLLM's class.
     config = getattr(transformers, CONFIG_MAPPING_NAMES[kind])(**_untyped(settings))
     with torch.device("meta"):
         return transformers.AutoModel.from_config(config)

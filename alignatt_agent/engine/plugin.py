@@ -1,8 +1,8 @@
-"""vLLM plug-in: vLLM runs it in every process of this environment, but it changes only ours.
+"""vLLM plug-in, which vLLM runs in all processes of the environment; it changes only ours.
 
-It lets vLLM's Qwen3-ASR and Gemma-4 load without torchvision: their modules import image
-processors, which name torchvision but do not need it for audio and text. It adapts the input of
-vLLM's linear layers on a CPU to oneDNN. It reports the errors of engines. It ends our engine
+The plug-in lets vLLM's Qwen3-ASR and Gemma-4 load without torchvision: their modules import image
+processors, which refer to torchvision but do not need it for audio and text. It adapts the input of
+vLLM's linear layers on a CPU to oneDNN. It reports errors of engines. It ends our engine
 processes as soon as they are finished or their owner is killed.
 """
 
@@ -35,7 +35,7 @@ _PLACEHOLDERS = (
 
 
 def register() -> None:
-    """Prepare a process of our engines or their owner; calling it again has no effect."""
+    """Prepare a process of our engines or their owner; a second call has no effect."""
     owner = int(os.environ.get(OWNER, "0"))
     if not owner:
         return
@@ -44,7 +44,7 @@ def register() -> None:
         crash_report.listen()
         watch(owner)
         if multiprocessing.parent_process() is not None:
-            # With the lowest priority, it runs after all other finalizers.
+            # The lowest priority: this runs after all other finalizers.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
 
 
@@ -57,7 +57,7 @@ def prepare() -> None:
 
 
 def _suit_onednn() -> None:
-    """Give vLLM's oneDNN operator contiguous rows, in few different numbers.
+    """Give vLLM's oneDNN operator contiguous rows, with few different numbers of rows.
 
     Whether the output of a convolution is transposed depends on the machine and the length. oneDNN
     compiles a kernel for every layer and number of rows, and vLLM keeps only 32 kernels.
@@ -84,25 +84,25 @@ def _suit_onednn() -> None:
 
 
 def padding(rows: int) -> int:
-    """Return the number of rows to add, so that few kernels are needed: 31 for up to 256 rows."""
+    """Return the number of rows to add; 31 kernels then suffice for up to 256 rows."""
     return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
 
 
 @cache
 def watch(owner: int) -> None:
-    """Start a thread that ends this process with ``owner``; calling it again has no effect."""
+    """Start a thread that ends this process with ``owner``; a second call has no effect."""
     threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
 
 
 def _end_with(owner: int) -> None:
     """End this process within seconds of ``owner``, or of the fork server.
 
-    ``prctl(PR_SET_PDEATHSIG)`` does not help: it reacts to the end of the thread that started the
+    ``prctl(PR_SET_PDEATHSIG)`` is not suitable: it reacts to the end of the thread that started the
     process, which belongs to a pool, and to the end of the fork server instead of the owner.
     """
     parent, begun_by = multiprocessing.parent_process(), os.getppid()
     if parent is not None and parent.pid == owner:
-        # Its id does not help: a dead owner keeps its id until its parent waits for it.
+        # The id is not sufficient: a dead owner keeps its id until its parent waits for it.
         while parent.is_alive() and os.getppid() == begun_by:
             parent.join(1.0)
     else:
@@ -120,14 +120,14 @@ def _leave() -> None:
 
 
 def _stand_in_for_torchvision() -> None:
-    """Put empty modules under torchvision's names."""
+    """Register empty modules with torchvision's names."""
     # Transformers looks for the distribution once. It must look before the placeholders exist,
     # or it would offer image processors that cannot work.
     from transformers.utils import is_torchvision_available
 
     is_torchvision_available()
     for name in _PLACEHOLDERS:
-        module = ModuleType(name, "Empty stand-in: torchvision is not installed.")
+        module = ModuleType(name, "Placeholder: torchvision is not installed.")
         # ``find_spec`` raises ValueError on a loaded module without a spec.
         module.__spec__ = ModuleSpec(name, loader=None, is_package=True)
         module.__path__ = []
@@ -135,13 +135,13 @@ def _stand_in_for_torchvision() -> None:
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
-    # Transformers' image processor of Gemma-4 names it in an annotation.
+    # Transformers' image processor of Gemma-4 names this class in an annotation.
     for name in ("torchvision.transforms.functional", "torchvision.transforms.v2.functional"):
         sys.modules[name].InterpolationMode = type("InterpolationMode", (), {})  # type: ignore[attr-defined]
 
 
 def _stand_in_for_video_processors() -> None:
-    """Replace video processors, which need a real torchvision; Gemma-4 loads one with its audio."""
+    """Replace video processors, which need torchvision; Gemma-4 loads one with its audio tower."""
     from transformers.feature_extraction_utils import FeatureExtractionMixin
     from transformers.models.auto.video_processing_auto import AutoVideoProcessor
     from transformers.processing_utils import ProcessorMixin

@@ -1,4 +1,4 @@
-"""Folder for files of engines; removed with its owner or, if that was killed, by the next one."""
+"""Manage the folder for files of engines; the owner, or else the next owner, removes it."""
 
 import atexit
 import functools
@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 FOLDER = "ALIGNATT_ENGINE_FOLDER"
-"""Environment variable with this folder."""
+"""Environment variable that contains this folder."""
 
 _PREFIX, _OWNER = "alignatt-engines-", "owner.json"
 
@@ -33,19 +33,19 @@ def remove_abandoned() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             machine, owner, begun = json.loads((path / _OWNER).read_text())
-        except (OSError, ValueError):  # it belongs to another user, or is not complete yet
+        except (OSError, ValueError):  # it belongs to another user, or is not yet complete
             continue
         if machine == _machine() and not _runs(owner, begun):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _machine() -> str:
-    """Identify the scope of process ids: containers may share a folder and a host name."""
+    """Identify the scope of process ids, because containers may share a folder and a host name."""
     return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def _runs(process: int, begun: float) -> bool:
-    """Whether a process runs; another one may have got its id."""
+    """Whether a process is still running; another process may have its id."""
     try:
         found = psutil.Process(process)
         return bool(found.create_time() == begun and found.status() != psutil.STATUS_ZOMBIE)

@@ -1,4 +1,4 @@
-"""Modes of the translation engine that ``doctor.prove`` verified on this machine."""
+"""Store the modes of the translation engine that ``doctor.prove`` verified on this machine."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ GPU_MODES: Mapping[str, Mapping[str, Any]] = {
     "full": _FULL,
     "full, FlashAttention": {**_FULL, "attention_backend": "FLASH_ATTN"},
 }
-"""Arguments of vLLM by mode; all modes are compared with the first."""
+"""Arguments of vLLM by mode; all modes are compared with the first mode."""
 
 CPU_MODES = {EAGER: GPU_MODES[EAGER], "compiled": {"enforce_eager": False}}
 MODES = {**GPU_MODES, **CPU_MODES}
@@ -31,7 +31,7 @@ _ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
 
 
 def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the subject of a verdict: the verdict is valid only for an equal subject."""
+    """Return the subject of a verdict, which is valid only for an equal subject."""
     path = Path(model.path)
     return {
         "device": device(),
@@ -55,7 +55,7 @@ def builds() -> list[str]:
 
 
 def verdict_file(about: Mapping[str, Any]) -> Path:
-    """Return the file with the verdict about a subject, in the user's cache folder."""
+    """Return the file of the verdict on a subject, in the user's cache folder."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     return cache_folder() / "verdicts" / f"{digest}.json"
 
@@ -69,7 +69,7 @@ def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> P
 
 
 def fastest(about: Mapping[str, Any]) -> str | None:
-    """Return the fastest verified mode; ``None`` without a verdict about exactly this subject."""
+    """Return the fastest verified mode; ``None`` without a verdict on an equal subject."""
     try:
         found = json.loads(verdict_file(about).read_text(encoding="utf-8"))
         proved = {name: mode["ms"] for name, mode in found["modes"].items() if not mode["problems"]}
@@ -80,7 +80,7 @@ def fastest(about: Mapping[str, Any]) -> str | None:
 
 
 def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
-    """Return vLLM's arguments for a model in a mode; configured ones are kept."""
+    """Return vLLM's arguments for a model in a mode; configured arguments are kept."""
     written = {key: value for key, value in model.engine.items() if key != "enforce_eager"}
     return {**MODES[mode], **written}
 
@@ -89,7 +89,7 @@ def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, An
     """Return the arguments of the fastest verified mode, or of the eager mode without a verdict."""
     mode = fastest(subject(model, heads))
     if mode is None and heads:
-        why = "decodes eagerly, because no faster mode is verified here. `alignatt prove CONFIG`"
+        why = "decodes eagerly, as no faster mode is verified here. `alignatt prove CONFIG`"
         gain = "verifies and times all modes; CUDA graphs may take a quarter of the time per token"
         print(model.path, why, gain, file=sys.stderr, flush=True)
     return in_mode(model, mode or EAGER)

@@ -1,7 +1,7 @@
-"""Checkpoints with 8-bit weights and activations, for vLLM's kernels on a CPU.
+"""Convert checkpoints to 8-bit weights and activations, for vLLM's kernels on a CPU.
 
-Weights are rounded to nearest, with one scale for each output of a linear layer. Activations get
-one scale for each token while the model runs, so an answer does not depend on the rest of the
+Weights are rounded to nearest, with one scale per output of a linear layer. Activations have
+one scale per token at run time, so an answer does not depend on the rest of the
 batch. On a CPU with VNNI instructions, a decoded token takes half to two thirds of the time that
 4-bit weights need, and a prompt a quarter, because 4-bit weights are unpacked to 16 bits for each
 product (docs/results/real.md).
@@ -35,8 +35,8 @@ QUANTIZATION: dict[str, Any] = {
 def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
     """Write the checkpoint of a causal language model to ``folder`` in 8 bits.
 
-    ``gguf`` is the name of a file in the folder ``original``, whose own quantization is undone
-    first; with ``None``, safetensors are read. An interrupted call leaves nothing in ``folder``.
+    ``gguf`` is the name of a file in the folder ``original``, whose quantization is undone
+    first; with ``None``, safetensors are read. An interrupted call writes nothing to ``folder``.
     """
     import torch
     from safetensors.torch import save_file
@@ -60,7 +60,7 @@ def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
         tensors |= {key: value.detach().contiguous() for key, value in own.items()}
     save_file(tensors, part / "model.safetensors", metadata={"format": "pt"})
     config = model.config.to_dict() | {
-        "architectures": [type(model).__name__],  # not in a GGUF file
+        "architectures": [type(model).__name__],  # a GGUF file has no such field
         "tie_word_embeddings": False,
         "quantization_config": QUANTIZATION,
     }

@@ -1,4 +1,4 @@
-"""Keeps track of requests that need rows or verification, without tensors or vLLM."""
+"""Track requests that need rows or verification, without tensors or vLLM."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ EXTRA = "alignatt"
 """Key of our own entry in ``SamplingParams.extra_args``."""
 
 PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
-"""Columns of a row: mass on the prompt outside the source, mass on the draft, the source."""
+"""Columns of a row: mass on the prompt outside the source, mass on the draft, source."""
 
 MAX_WAIT_S = 60.0
-"""Seconds after the end of a request at which its rows are dropped, e.g. if it was aborted."""
+"""Seconds after the end of a request until unfetched rows are dropped, e.g. if it was aborted."""
 
 
 class HeadsToCapture:
-    """Engine-wide list of heads, passed to the workers as vLLM's ``additional_config``.
+    """List of heads of an engine, passed to the workers as vLLM's ``additional_config``.
 
     vLLM adds a hash of this object to the key of its compile cache. Captured heads do not change
     the compiled graph, so all lists of heads share one cache.
@@ -34,7 +34,7 @@ class HeadsToCapture:
         self.heads = heads
 
     def compute_hash(self) -> str:
-        """Return a constant, see above."""
+        """Return a constant, see the description of the class."""
         return "alignatt"
 
 
@@ -42,25 +42,25 @@ class HeadsToCapture:
 class CaptureRequest:
     """One request for rows, verification of tokens, or both, and its results so far.
 
-    A client's entry ``EXTRA`` has the fields up to ``expected``, which is a list of ids in it.
+    A client's entry ``EXTRA`` has the fields up to ``expected``, which is a list of ids there.
 
     Attributes:
         key: name under which the rows are fetched; unique among the requests of all clients.
         start: first source position.
-        end: one past the last source position.
+        end: the position after the last source token.
         prompt: number of prompt tokens.
         first: position of the first query whose row is requested.
-        count: largest number of rows.
+        count: maximum number of rows.
         heads: indices of the requested heads in the engine's list.
         gate: settings of a policy, ``frontier``, and ``earlier``: shape and float32 bytes of the
             rows before ``first``. The draft ends at the first token that the gate rejects.
         expected: the last tokens of the request's prompt, to be verified; the request ends when the
             model decodes another token.
-        blocks: block ids of each cache group; every change makes a new list.
-        rows: for each row, the tensor that holds it and its index there.
-        finished: time at which the scheduler finished the request (monotonic seconds).
+        blocks: block ids of each cache group; every change creates a new list.
+        rows: for each row, the tensor that contains it and the index in this tensor.
+        finished: monotonic time at which the scheduler finished the request, in seconds.
         rejected: whether the gate rejected a token.
-        next_token: the token that was not sampled because of the gate.
+        next_token: the next token, which was not sampled because of the gate.
         replay_s: this request's share of the time for computing rows.
     """
 
@@ -84,7 +84,7 @@ class CaptureRequest:
 
     @property
     def over(self) -> bool:
-        """Whether tokens sampled from now on are discarded."""
+        """Whether further sampled tokens are discarded."""
         return self.rejected or (self.expected is not None and self.expected.over)
 
     @property
@@ -93,7 +93,7 @@ class CaptureRequest:
         return self.expected is not None and self.expected.over
 
     def scan(self, number: int, row: FloatArray) -> None:
-        """Feed a row, ``[heads, source]``, to the gate; rows seen before change nothing."""
+        """Feed a row, ``[heads, source]``, to the gate; known rows have no effect."""
         if self.gate is None or self.rejected or number != self._scanned:
             return
         position = self.first + number
@@ -103,7 +103,7 @@ class CaptureRequest:
             settings = dict(self.gate)
             (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
             self._scan = POLICIES[settings["name"]](**settings).scan(frontier)
-            assert self._scan is not None, "a gate needs a policy with a scan, this one has none"
+            assert self._scan is not None, "the policy of the gate has no scan"
             for earlier in np.frombuffer(data, np.float32).reshape(shape):
                 self._scan(earlier)
         self._scanned += 1
@@ -139,7 +139,7 @@ class Ledger:
 
     Attributes:
         due: expected tokens that the last scheduled step can verify, by vLLM's id of the request,
-            and their places among the tokens that the step feeds for it.
+            and their places among the tokens of the request in the step.
     """
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Ledger:
         return len(self._by_key)
 
     def schedule(self, scheduled: Any) -> list[WantedRow]:
-        """Process one ``SchedulerOutput`` and return the rows needed in its step."""
+        """Process one ``SchedulerOutput``, and return the rows to compute in its step."""
         for request_id in scheduled.finished_req_ids:
             self._finish(request_id)
         wanted: list[WantedRow] = []
@@ -179,7 +179,7 @@ class Ledger:
     def _fed(
         self, request: CaptureRequest, request_id: str, computed: int, counts: Mapping[str, int]
     ) -> list[WantedRow]:
-        """Store the tokens of a request that the step can verify; return the rows it needs."""
+        """Store the tokens of a request that the step can verify; return the rows to compute."""
         count = counts[request_id]
         if request.expected is not None and (tokens := request.expected.due(computed, count)):
             self.due[request_id] = request.expected, tokens
@@ -200,7 +200,7 @@ class Ledger:
             known = Expected(expected, len(new.prompt_token_ids)) if expected else None
             request = REQUESTS[asked["key"]] = CaptureRequest(**{**asked, "expected": known})
             self._by_key[asked["key"]] = request
-        # Model runner V2 sends a preempted request that resumes as a new one.
+        # Model runner V2 sends a resumed request as a new request.
         request.blocks = [list(group) for group in new.block_ids]
         self._running[new.req_id] = request
         return request
@@ -214,7 +214,7 @@ class Ledger:
                     del self._by_key[key]
 
     def take(self, key: str) -> CaptureRequest | None:
-        """Remove and return a request; a running one is no longer captured."""
+        """Remove and return a request; a running request is no longer captured."""
         request = self._by_key.pop(key, None)
         REQUESTS.pop(key, None)
         if request is not None:

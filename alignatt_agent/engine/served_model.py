@@ -1,4 +1,4 @@
-"""One vLLM engine on its own event loop, called synchronously from any thread."""
+"""Run one vLLM engine on a separate event loop, with synchronous calls from any thread."""
 
 import asyncio
 import contextlib
@@ -19,13 +19,13 @@ from alignatt_agent.types import EngineError
 T = TypeVar("T")
 
 _STOP_S = 20.0
-"""Longest wait for an engine's processes to end, in seconds."""
+"""Maximum wait for the end of an engine's processes, in seconds."""
 
 _GRACE_S = 5.0
-"""Time for an engine's processes to end by themselves before they are killed, in seconds."""
+"""Seconds in which an engine's processes may end before they are killed."""
 
 _REAP_S = 1.0
-"""Longest wait for the exit code of a dead process in seconds; its pipes close earlier."""
+"""Maximum wait for the exit code of a dead process in seconds; its pipes close earlier."""
 
 _REAPED_S = 0.01
 """Pause in seconds in which another thread can store the exit code of the same process."""
@@ -36,7 +36,7 @@ imports, fail if two threads import them concurrently."""
 
 
 class ServedModel:
-    """A running vLLM engine; every call raises ``EngineError`` if the engine died or refused it.
+    """A running vLLM engine; calls raise ``EngineError`` if the engine died or refused a request.
 
     ``arguments`` are those of vLLM's ``AsyncEngineArgs``.
     """
@@ -62,12 +62,12 @@ class ServedModel:
 
     @property
     def config(self) -> Any:
-        """The engine's vLLM ``ModelConfig``."""
+        """Return the engine's vLLM ``ModelConfig``."""
         return self._engine.model_config
 
     @property
     def cache_tokens(self) -> int:
-        """Capacity of the paged cache in tokens, as vLLM computed it at the start."""
+        """Return the capacity of the paged cache in tokens, computed by vLLM at the start."""
         return int(self._engine.vllm_config.cache_config.kv_cache_size_tokens or 0)
 
     @property
@@ -82,15 +82,15 @@ class ServedModel:
 
     @property
     def pids(self) -> list[int]:
-        """Ids of the engine's processes on this machine."""
+        """Return the ids of the engine's processes on this machine."""
         return [process.pid for process in self._processes]
 
     def tokenizer(self) -> Any:
-        """The fast tokenizer that the engine uses."""
+        """Return the fast tokenizer of the engine."""
         return self._engine.renderer.get_tokenizer()
 
     def processor(self) -> Any:
-        """The Transformers processor that the engine of a model with audio uses."""
+        """Return the Transformers processor of an engine with audio input."""
         return self._engine.renderer.get_mm_processor().info.get_hf_processor()
 
     def take_decoder_prompts_whole(self) -> None:
@@ -101,7 +101,7 @@ class ServedModel:
         self._engine.renderer.get_mm_processor().skip_decoder_start_token = True
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
-        """Run one generation request and return its final ``RequestOutput``.
+        """Run one generation request, and return its final ``RequestOutput``.
 
         An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request.
         """
@@ -121,17 +121,17 @@ class ServedModel:
         return self._call(ask())
 
     def stop(self) -> None:
-        """Begin to end the engine's processes, without waiting; later requests fail."""
+        """Start to end the engine's processes without waiting; later requests fail."""
         if not self._closed:
             self._closed = True
             self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
 
     def shutdown(self) -> None:
-        """End the engine's processes; calling it again has no effect."""
+        """End the engine's processes; a second call has no effect."""
         self.stop()
         if self._loop.is_closed():
             return
-        with contextlib.suppress(Exception):  # the processes are daemons: they end with this one
+        with contextlib.suppress(Exception):  # the processes are daemons and end with this process
             self._ending.result(_STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_S)
@@ -151,7 +151,7 @@ class ServedModel:
         return self._call(run())
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the engine's loop and wait for it here."""
+        """Run a coroutine on the engine's loop, and wait for the result."""
         if self._closed or not self._thread.is_alive():
             coroutine.close()
             raise EngineError(f"{self.name}: the engine was shut down")
@@ -173,7 +173,7 @@ class ServedModel:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise RuntimeError("the engine ended before it answered")
+                raise RuntimeError("the engine ended before it returned a result")
             return task.result()
         finally:
             task.cancel()
@@ -224,7 +224,7 @@ class ServedModel:
     async def _stop(self) -> None:
         for process in self._processes:
             self._loop.remove_reader(process.sentinel)
-        # Requests end first. So does vLLM's reader, which would report the end as an error.
+        # Requests end first, and so does vLLM's reader, which would report the end as an error.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -247,7 +247,7 @@ class ServedModel:
 def _exit_code(process: Any) -> int | None:
     """Return the exit code of a process that ends within ``_REAP_S``; ``None`` if it still runs.
 
-    vLLM's monitor and all waiting callers watch the same process. ``join`` returns without a code
+    vLLM's monitor and all waiting callers watch the same process. ``join`` returns no code
     if the ``waitpid`` of another thread was first.
     """
     deadline = time.monotonic() + _REAP_S

@@ -1,4 +1,4 @@
-"""Recognizers and the forced aligner as functions of token ids and audio."""
+"""Call recognizers and the forced aligner as functions of token ids and audio."""
 
 import math
 import threading
@@ -15,18 +15,18 @@ from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
 
 NO_SPEECH, UNSURE = math.log(0.6), -1.0
-"""OpenAI's thresholds: no one speaks if the no-speech token is likely and the mean log-probability
-of the transcript is low. Whisper base gave the no-speech token 0.5 to 0.9 in noise, music and
-silence, but also up to 0.67 in speech of 5 to 14 s in a hall, whose words had -0.4 to -0.9."""
+"""OpenAI's thresholds: there is no speech if the no-speech token is likely and the log-probability
+of the transcript is low on average. With Whisper base, the no-speech token had 0.5 to 0.9 in noise,
+music and silence, but also up to 0.67 in 5 to 14 s of speech in a hall (words: -0.4 to -0.9)."""
 
 KEPT = 32
-"""Number of pieces of audio whose features are kept: one for each concurrent stream."""
+"""Number of pieces of audio whose features are kept: one per concurrent stream."""
 
 
 class Features:
     """Features from a ``Qwen3ASRProcessor``, in the form that vLLM accepts unchanged.
 
-    The recognizer and the forced aligner get the same audio in turn, and a transcript whose
+    The recognizer and the forced aligner receive the same audio in turn, and a transcript whose
     verification fails is requested again.
     """
 
@@ -36,7 +36,7 @@ class Features:
         self._kept: OrderedDict[int, tuple[FloatArray, Mapping[str, Any]]] = OrderedDict()
 
     def of(self, processor: Any) -> "Features":
-        """Return these features, or new ones if the processor extracts different ones."""
+        """Return these features, or new features if the processor differs."""
         ours, others = self._processor.feature_extractor, processor.feature_extractor
         same = ours.to_json_string() == others.to_json_string()
         return self if same else Features(processor)
@@ -44,9 +44,9 @@ class Features:
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
         """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
 
-        Arrays are compared by identity: they must not be changed afterwards.
+        Arrays are compared by identity, so they must not be changed afterwards.
         """
-        known = self._kept.get(id(audio))  # no other array gets the id of a kept one
+        known = self._kept.get(id(audio))  # a kept array's id is unique
         if known is None:
             known = audio, self._extract(audio)
             with self._lock:
@@ -68,7 +68,7 @@ class Features:
 
 
 class AudioModel:
-    """A served model that continues a prompt with audio in it."""
+    """A served model that continues a prompt with audio."""
 
     def __init__(self, model: ServedModel) -> None:
         self._model = model
@@ -88,8 +88,8 @@ class AudioModel:
         Args:
             token_ids: the prompt, with a placeholder for the audio.
             audio: ``[samples]``.
-            max_tokens: longest answer.
-            expected: the probable beginning of the answer. It is verified in the prefill; if the
+            max_tokens: maximum length of the answer.
+            expected: the probable start of the answer. It is verified in the prefill; if the
                 model differs, a second request decodes from there. The answer is the same, up to
                 numerical differences between prefill and decoding.
         """
@@ -110,7 +110,7 @@ class AudioModel:
             kept, known = known[: found.agreed], []
             if found.next_token in self._stops:
                 return Answer(tuple(kept), True, steps, requests)
-            # None is a position that was not computed; it is decoded.
+            # None marks a position that was not computed and must be decoded.
             kept += [] if found.next_token is None else [found.next_token]
 
     def _request(self, token_ids: list[int], audio: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class SpeechModel(AudioModel):
 
 
 class EncoderDecoderModel(AudioModel):
-    """A served model with an encoder for audio and a decoder for ids: Whisper."""
+    """A served encoder-decoder model for audio: Whisper."""
 
     def __init__(self, model: ServedModel) -> None:
         super().__init__(model)
@@ -144,19 +144,19 @@ class EncoderDecoderModel(AudioModel):
     ) -> Answer:
         """Continue ``token_ids`` greedily; the answer is empty if there is no speech.
 
-        If there is none, the no-speech token is likely at the position of the language.
+        Without speech, the no-speech token is likely at the position of the language.
         """
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
         decoder = {"prompt_token_ids": list(token_ids)}
         sampling = greedy(max_tokens, self._stops)
-        sampling.prompt_logprobs = 1  # for the token in the prompt, and the most likely one
+        sampling.prompt_logprobs = 1  # of the token in the prompt and of the most likely token
         sampling.logprobs = 0  # for the sum over the transcript
         request = {"encoder_prompt": heard, "decoder_prompt": decoder}
         output = self._model.generate(request, sampling)
         tokens, ended = strip_stop(output, self._stops)
         silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
         answer = output.outputs[0]
-        mean = answer.cumulative_logprob / (len(tokens) + 1)  # with its end
+        mean = answer.cumulative_logprob / (len(tokens) + 1)  # including the end of the text
         if silent is not None and silent.logprob >= NO_SPEECH and mean < UNSURE:
             tokens, ended = [], True
         return Answer(tuple(tokens), ended, len(answer.token_ids), 1)
@@ -165,7 +165,7 @@ class EncoderDecoderModel(AudioModel):
 class TimingModel:
     """The served forced aligner, which scores time bins of ``bin_ms`` for every token.
 
-    ``features`` are shared with the recognizer, which gets the same audio.
+    ``features`` are shared with the recognizer, which receives the same audio.
     """
 
     def __init__(self, model: ServedModel, features: Features | None = None) -> None:

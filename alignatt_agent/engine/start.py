@@ -1,4 +1,4 @@
-"""Starts vLLM engines: a single one, or those of a cascade."""
+"""Start one vLLM engine, or the engines of a cascade."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,14 +40,14 @@ def start_model(
     transcribes: bool = False,
     **overrides: Any,
 ) -> ServedModel:
-    """Start an engine, which the caller shuts down; ``overrides`` are arguments of vLLM."""
+    """Start an engine, which the caller must shut down; ``overrides`` are arguments of vLLM."""
     spec = _Spec(role, model, tuple(heads), transcribes)
     with _environment([model]):
         return ServedModel(spec.title, {**spec.arguments(), **overrides})
 
 
 class ServedModels:
-    """Engines by role, which start together and are restarted after they died."""
+    """Engines by role, which start together and are restarted if they die."""
 
     def __init__(self) -> None:
         self._served: dict[str, tuple[_Spec, ServedModel]] = {}
@@ -60,7 +60,7 @@ class ServedModels:
     ) -> dict[str, ServedModel]:
         """Start the missing engines and return all engines by role.
 
-        An engine that died or whose arguments changed is restarted; the others keep running.
+        An engine that died or whose arguments changed is restarted; other engines keep running.
         """
         specs = {}
         for role in models.engine_roles:
@@ -73,7 +73,7 @@ class ServedModels:
                 served.shutdown()
 
         def serve(spec: _Spec, arguments: dict[str, Any]) -> None:
-            # Stored in this thread, so an interrupt of the waiting thread loses no running engine.
+            # Stored in this thread, so that an interrupt of the waiting thread loses no engine.
             self._served[spec.role] = spec, ServedModel(spec.title, arguments)
 
         with _environment([spec.model for spec in specs.values()]):
@@ -94,7 +94,7 @@ class ServedModels:
         """End all engines."""
         models = [model for _, model in self._served.values()]
         self._served.clear()
-        for model in models:  # without waiting, because each takes seconds
+        for model in models:  # without waiting, because each engine takes seconds
             model.stop()
         for model in models:
             model.shutdown()

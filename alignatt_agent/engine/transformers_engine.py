@@ -1,6 +1,6 @@
-"""Attention rows and log-probabilities from Transformers.
+"""Compute attention rows and log-probabilities with Transformers.
 
-This is the reference for the capture inside vLLM, with which it shares no code.
+This is the reference for the capture in vLLM, with which it shares no code.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 
 
 class TransformersEngine:
-    """A Transformers model that generates text, read at given tokens.
+    """A Transformers model that generates text, with rows at given tokens.
 
     ``path`` is a directory, or an id on the Hugging Face hub. ``random`` weights may replace those
     of the checkpoint, and ``tokenizer`` is ``None`` if it has none. ``attention`` is Transformers'
@@ -40,7 +40,7 @@ class TransformersEngine:
         self.name = f"translation model {path} (Transformers, {self.attention}, {dtype})"
         options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}
         config = AutoConfig.from_pretrained(path)
-        # Some models with images have no causal class.
+        # Some multimodal models have no causal class.
         causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
         generator = AutoModelForCausalLM if causal else AutoModelForImageTextToText
         if random:
@@ -65,8 +65,8 @@ class TransformersEngine:
         self._check_heads(readout)
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
-            got = f"got {len(token_ids)} tokens, {len(ids)} in all"
-            self._fail(f"{got}; expected 1 or more, at most {self._context} in all")
+            got = f"got {len(token_ids)} tokens, {len(ids)} in total"
+            self._fail(f"{got}; expected at least 1, and at most {self._context} in total")
         fed = ids if readout.row == "emitted" else ids[:-1]
         output = self._forward(fed, output_attentions=True, use_cache=False)
         matrices, last = self._matrices(output), slice(len(fed) - len(token_ids), None)
@@ -112,9 +112,9 @@ class TransformersEngine:
 
 
 def round_activations(model: Any) -> None:
-    """Round the inputs of 8-bit layers as vLLM does.
+    """Round the inputs of 8-bit layers like vLLM.
 
-    compressed-tensors maps the largest input to 127.5 instead of 127. With that, rows differed by
+    compressed-tensors maps the largest input to 127.5 instead of 127, with which rows differed by
     1.2e-3 instead of 3.7e-4.
     """
     for layer in model.modules():
@@ -125,15 +125,15 @@ def round_activations(model: Any) -> None:
 
 
 def rounded(inputs: torch.Tensor) -> torch.Tensor:
-    """Round ``[..., features]`` to 8 bits, with one scale for each token."""
+    """Round ``[..., features]`` to 8 bits, with one scale per token."""
     exact = inputs.float()
     scale = exact.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
-    # The kernel also multiplies by the reciprocal; quotients round differently in bfloat16.
+    # Like the kernel, multiply by the reciprocal; quotients round differently in bfloat16.
     return ((exact * (1 / scale)).round() * scale).to(inputs.dtype)
 
 
 def attention_layers(config: Any) -> tuple[int, ...]:
-    """Return the numbers of the layers with attention; hybrid models also have others."""
+    """Return the numbers of the layers with attention; hybrid models also have other layers."""
     kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None)
     kinds = kinds or ["attention"] * config.num_hidden_layers
     return tuple(number for number, kind in enumerate(kinds) if kind not in _WITHOUT_ATTENTION)

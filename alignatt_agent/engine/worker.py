@@ -1,4 +1,4 @@
-"""vLLM worker that captures attention rows and verifies tokens, in vLLM's own processes."""
+"""Capture attention rows and verify tokens in vLLM's worker processes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,19 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     """A worker of the current platform with a ``Capture`` around its forward pass."""
 
     def load_model(self, **options: Any) -> None:
-        """Load the model and wrap its attention, before any graph is recorded."""
+        """Load the model, and wrap its attention before any graph is recorded."""
         super().load_model(**options)
         chosen: HeadsToCapture = self.vllm_config.additional_config
         self._capture = Capture(self.vllm_config, chosen.heads, self.device)
 
     def initialize_from_config(self, kv_cache_config: Any) -> None:
-        """Allocate the paged cache and read its layout."""
+        """Allocate the paged cache, and read its layout."""
         super().initialize_from_config(kv_cache_config)
-        # The runner adds layers that share a cache to its own copy only.
+        # The runner adds layers that share a cache only to its own copy.
         self._capture.bind(self.model_runner.kv_cache_config)
 
     def execute_model(self, scheduler_output: Any) -> Any:
-        """Run one step. When it returns, the rows are ready and the step is not sampled yet."""
+        """Run one step; afterwards, the rows are ready, and the step is not yet sampled."""
         wanted = self._capture.begin(scheduler_output)
         output = super().execute_model(scheduler_output)
         self._capture.verify(self.model_runner, scheduler_output.num_scheduled_tokens)
@@ -44,11 +44,11 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         return self._capture.fetch(key)
 
     def alignatt_held(self) -> int:
-        """Remote call: number of requests that were not fetched yet."""
+        """Remote call: return the number of requests that were not yet fetched."""
         return len(self._capture.ledger)
 
     def alignatt_describe(self) -> dict[str, Any]:
-        """Remote call: backends and key caches of the captured layers, by name and shape."""
+        """Remote call: return backends and key caches of captured layers, by name and shape."""
         taps = self._capture.taps
         return {
             "backends": sorted({type(tap.layer.impl).__name__ for tap in taps}),

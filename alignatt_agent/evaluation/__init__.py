@@ -1,1 +1,1 @@
-"""Evaluation: runs of the official harness on a dev set, their scores and signatures."""
+"""Evaluation: run the official harness on a dev set, score the output, and sign the scores."""

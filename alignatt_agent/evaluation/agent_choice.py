@@ -1,4 +1,4 @@
-"""The agent and the configuration that ``--agent``, ``--config`` and ``--set`` choose."""
+"""Find the agent and the configuration that ``--agent``, ``--config`` and ``--set`` name."""
 
 import pkgutil
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from alignatt_agent.evaluation.devset import DevSet
 
 GROUP = "simulstream.agents"
 
-MICRO_LABEL = "micro world: these scores only show that the pipeline works"
+MICRO_LABEL = "embedded models: these scores only show that the pipeline works"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """An agent class and its resolved configuration, which the user calls ``name``."""
+    """An agent class and its resolved configuration; ``name`` is the user's name for it."""
 
     cls: type[AlignAttAgent]
     name: str
@@ -39,7 +39,7 @@ class AgentChoice:
         return is_embedded(self.config.models)
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
-        """Return everything that a run's scores depend on, including the latency measure."""
+        """Return all settings that a run's scores depend on, including the latency measure."""
         config, head_set = self.config, self.resolved.head_sets.get(target)
         signature: dict[str, Any] = {
             "agent": f"{self.cls.__module__}.{self.cls.__qualname__}",
@@ -86,7 +86,7 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration, with the dev set's folder of contexts if it names no context."""
+    """Load a configuration; without a context it gets the dev set's folder of contexts."""
     loaded = load_config(config, overrides)
     if loaded.speech.context is None and contexts is not None and contexts.is_dir():
         return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})

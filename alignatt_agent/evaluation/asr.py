@@ -1,19 +1,19 @@
-"""Diagnose the speech side of a run: word error rate, latency, errors in the live tail.
+"""Measure the speech recognition of a run: word error rate, latency, errors in the live tail.
 
-The report contains the reference error of the live tail by distance to the end of the audio, and
-the hold-back that this error suggests. The command reads the records of a run and loads no model.
+The report gives the error rate of the live tail by distance to the end of the audio, and suggests
+a hold-back. The command reads the records of a run and loads no model.
 
 Example:
   alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
 
-RUN is a target folder of simulstream-eval; all targets share the speech side. DIR is a dev set with
-ref/SOURCE.txt. A word counts as emitted at the time when it became accessible to the translation or
-last changed.
+RUN is a target folder of simulstream-eval; all targets have the same transcript. DIR is a dev set
+with ref/SOURCE.txt. The emission time of a word is the time when it became accessible to the
+translation or last changed.
 
-OUT/asr.json holds all figures, and OUT/tail_error.svg the plot, which needs matplotlib (extra
-`plots`).
+The figures are written to OUT/asr.json. A plot is written to OUT/tail_error.svg if the extra
+`plots` is installed.
 
-exit status: 0 measured; 2 a file is missing
+exit status: 0 success; 2 a file is missing
 """
 
 import argparse
@@ -47,7 +47,7 @@ from alignatt_agent.types.running_text import common_prefix
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
-    """Return the accessible words as a log of Simulstream, in which revised words are deleted."""
+    """Return the accessible words as a log of Simulstream; revised words are deleted tokens."""
     lines: list[dict[str, Any]] = []
     talk, number = "", -1
     settled: list[str] = []
@@ -106,15 +106,13 @@ def tail_report(errors: TailErrors) -> dict[str, Any]:
 
 
 def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
-    """Measure the speech side of a run and write ``asr.json`` and the plot."""
+    """Measure the speech recognition of a run, and write ``asr.json`` and the plot."""
     code = language(source).code
     check_scorer([code])
     checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
     if not path.is_file():
-        raise ScoringError(
-            f"{path} does not exist: {run} is not a target folder that simulstream-eval streamed"
-        )
+        raise ScoringError(f"{path} does not exist: {run} is not a target folder of a streamed run")
     records = list(read_steps(path))
     errors = tail_errors(records, reference_transcripts(checked), language(code).spaced)
     report = {
@@ -137,10 +135,10 @@ def table(report: dict[str, Any]) -> str:
         for item in report["tail"]["bins"]
         if item["words"]
     ]
-    head = ("ms from the end", "error %", "90 % band", "words")
+    head = ("ms before the end", "error %", "90 % band", "words")
     found = report["tail"]["hold_back_ms"]
     lines = [
-        f"WER {format_wer(report)} % (95 % bootstrap over segments; with case and punctuation "
+        f"WER {format_wer(report)} % (95 % bootstrap interval; with case and punctuation "
         f"{report['wer_exact']:.2f} %), CER {report['cer']:.2f} %, "
         f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {report['longyaal_ca_ms']:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
@@ -159,7 +157,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt asr", **page(__doc__))
     add = parser.add_argument
-    add("run", type=Path, metavar="RUN", help="target folder of simulstream-eval")
+    add("run", type=Path, metavar="RUN", help="folder of one target of simulstream-eval")
     needed = {"required": True}
     spoken = {"default": "en", "help": "spoken language; default %(default)s"}
     shared_options(parser, source=spoken, devset=needed, output=needed)

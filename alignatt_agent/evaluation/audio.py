@@ -25,7 +25,7 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
         soundfile.SoundFile(partial, "w", SAMPLE_RATE, 1, "PCM_16", format="WAV") as output,
     ):
         level = 32768.0
-        if recording.found.startswith("pcm_f"):  # samples of field recorders may exceed full scale
+        if recording.found.startswith("pcm_f"):  # float samples may exceed full scale
             with Recording(path) as again:
                 level /= max([1.0, *(float(np.abs(piece).max(initial=0.0)) for piece in again)])
         for piece in recording:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ResultCache:
-    """Results by a hash of everything that they depend on; each result is written immediately.
+    """Results, keyed by a hash of their inputs; each result is written immediately.
 
     Results are pickled: do not open untrusted files. Without a ``path`` they are lost when the
     process ends.
@@ -47,7 +47,7 @@ class ResultCache:
 
 
 def key_of(*parts: str | bytes | int) -> bytes:
-    """Hash the parts of a key; their order and boundaries matter."""
+    """Hash the parts of a key; their order and boundaries change the hash."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()

@@ -1,8 +1,8 @@
-"""Rules for logs, shared by scoring and submissions.
+"""Rules for logs, which scoring and the submission checker share.
 
 The official scorer accepts any log: an appended rerun, a missing talk or an interrupted stream
-only lowers the score. A submission must also be the unaltered log of one run, append-only, in whole
-chunks and units.
+only lowers the score. A submission must also be the unaltered log of one run: append-only, with
+whole chunks and units.
 """
 
 from collections import Counter
@@ -15,17 +15,17 @@ from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDY, kind_of_pieces
 
 SHOWN = 3
-"""Most line numbers in a message."""
+"""Largest number of line numbers in a message."""
 
 _RERUN = (
-    "Simulstream appends to an existing log: delete it and run again (simulstream-eval starts a "
-    "fresh one), or keep the lines of one run"
+    "Simulstream appends to an existing log: delete the log and run again (simulstream-eval does "
+    "both), or keep the lines of only one run"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation of a rule, e.g. ``"append-only"``; ``where`` is file and line, or a system."""
+    """One violation of a rule, e.g. ``"append-only"``; ``where`` names a line or a system."""
 
     rule: str
     where: str
@@ -44,12 +44,12 @@ def check_log(
     chunk_ms: int | None = None,
     joined: Sequence[str] = (),
 ) -> list[Finding]:
-    """Check every rule that needs no scorer; ``where`` names the log in messages.
+    """Check all rules that need no scorer; ``where`` names the log in messages.
 
-    ``talks`` maps the stem of every recording to the seconds that must be processed: exactly so
-    many with ``chunk_ms``, at least so many without it. ``chunk_ms`` is the audio per chunk of a
-    submission, whose additional rules are checked; without it only faults that change scores are
-    found. ``joined`` lists the kinds of pieces that the scorers join (``subwords.joined_pieces``).
+    ``talks`` maps the stem of every recording to its seconds of audio: the exact number with
+    ``chunk_ms``, a minimum without it. ``chunk_ms`` is the chunk length of a submission and adds
+    the rules for submissions; without it, only faults that change scores are found. ``joined``
+    lists the kinds of subwords that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
     found += _pieces(log, where, unit, joined)
@@ -69,7 +69,7 @@ def check_log(
 
 
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
-    """Refuse a log that would be scored wrongly; for arguments see ``check_log``.
+    """Refuse a log that would be scored wrongly; ``check_log`` explains the arguments.
 
     Returns warnings about talks without output, which are scored but probably unintended.
     """
@@ -91,14 +91,14 @@ def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> l
 
 
 def _readable(log: Log, where: str) -> Iterator[Finding]:
-    fix = "use the log as simulstream_inference wrote it"
+    fix = "use the unaltered log of simulstream_inference"
     for line, problem in log.malformed[:SHOWN]:
         yield Finding("log-format", f"{where}:{line}", problem, fix)
     if len(log.malformed) > SHOWN:
-        message = f"{len(log.malformed)} lines are malformed, the first of them above"
+        message = f"{len(log.malformed)} lines are malformed; the first ones are listed"
         yield Finding("log-format", where, message, fix)
     if not (log.malformed or log.talks or log.loadings):
-        yield Finding("log-format", where, "is empty: the run wrote nothing", "read run.log")
+        yield Finding("log-format", where, "the log is empty", "read run.log for the reason")
 
 
 def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
@@ -106,13 +106,13 @@ def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
     twice = [name for name, count in counts.items() if count > 1]
     if len(log.loadings) > 1 and (claimed or twice):
         message = (
-            f"has {len(log.loadings)} runs, which start at {_lines(log.loadings)}: the log of a "
-            f"rerun was appended"
+            f"the log has {len(log.loadings)} runs, starting at {_lines(log.loadings)}: "
+            f"a second run was appended"
         )
         yield Finding("rerun-appended", where, message, _RERUN)
     elif not log.loadings and claimed:
-        message = "has no line with model_loading_time: its beginning is cut off"
-        yield Finding("log-format", where, message, "use the whole log")
+        message = "the log has no line with model_loading_time: its beginning is missing"
+        yield Finding("log-format", where, message, "use the complete log")
     for name in twice:
         lines = _lines([talk.line for talk in log.talks if talk.name == name])
         message = f"{name} was streamed {counts[name]} times ({lines})"
@@ -125,8 +125,8 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Fin
     unknown = [name for name in found if name not in talks]
     if missing:
         message = (
-            f"talks missing from the log: {', '.join(missing)} "
-            f"({len(talks) - len(missing)} of {len(talks)} are there)"
+            f"talks that are missing from the log: {', '.join(missing)} "
+            f"(it has {len(talks) - len(missing)} of {len(talks)})"
         )
         yield Finding("missing-talk", where, message, "stream the whole dev set in one run")
     if unknown:
@@ -154,8 +154,8 @@ def _positions(
     if back:
         before, after = back[0]
         message = (
-            f"{talk.name} goes back from {before.audio_s:.2f} s to {after.audio_s:.2f} s "
-            f"({_lines([chunk.line for _, chunk in back])}); two streams share this id"
+            f"{talk.name} jumps back from {before.audio_s:.2f} s to {after.audio_s:.2f} s "
+            f"({_lines([chunk.line for _, chunk in back])}); two streams have the same id"
         )
         yield Finding("rerun-appended", place, message, _RERUN)
     elif chunk_ms is not None:
@@ -165,7 +165,7 @@ def _positions(
             if abs(chunk.audio_s - number * chunk_ms / 1000) > CLOCK_S
         ]
         if off:
-            message = f"{talk.name}: not in whole steps of {chunk_ms} ms (chunk_ms): {_lines(off)}"
+            message = f"{talk.name}: not in multiples of {chunk_ms} ms (chunk_ms): {_lines(off)}"
             fix = (
                 "use the unaltered log of simulstream_inference and the agent.yaml of the same run"
             )
@@ -174,7 +174,7 @@ def _positions(
         return
     exactly = chunk_ms is not None
     if talk.audio_s < needed_s - CLOCK_S or (exactly and talk.audio_s > needed_s + CLOCK_S):
-        end = "it is {:.3f} s long" if exactly else "its last segment starts at {:.1f} s"
+        end = "the audio is {:.3f} s long" if exactly else "the last segment starts at {:.1f} s"
         message = f"{talk.name}: processed up to {talk.audio_s:.3f} s, but {end.format(needed_s)}"
         fix = "the run was interrupted: stream the whole recording again"
         yield Finding("cut-talk", place, message, fix)
@@ -217,7 +217,7 @@ def _unit_problem(token: str, unit: str, claimed: bool) -> str | None:
         return f"is {len(token)} characters"
     spaces = [char for char in token if char.isspace() and (claimed or char != " ")]
     if spaces and (claimed or unit == "word"):
-        return "contains white space that scorers count differently"
+        return "contains white space, which the scorers count differently"
     return None
 
 

@@ -1,54 +1,54 @@
-r"""Stream a dev set through an agent with the official harness, score it, print a signed table.
+r"""Stream a dev set through an agent with the official harness, and score the output.
 
 Examples:
-  the embedded micro models on the embedded dev set, three targets, engines loaded once:
+  the embedded models and dev set with three targets; the engines are loaded once:
     simulstream-eval --config micro-low --target de it zh \
         --devset micro_models/devset --output outputs/dev-low
 
-  both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; the same command
-  resumes an interrupted call:
+  both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; run the command
+  again to resume an interrupted run:
     simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \
         --devset DIR --output OUT --resume
 
-  the latency that a listener experiences: audio in real time (takes as long as the talks):
+  stream in real time, to measure the latency for a listener (takes as long as the talks):
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
-  on a cluster, one talk and target per worker; talks of a lost node are repeated, and --resume
-  continues after the last finished talk:
+  on a cluster, with one talk and target per worker; talks of a lost node are streamed again, and
+  --resume skips finished talks:
     simulstream-eval --config iwslt26-low --target de it zh --ray 10.0.0.1:6379 \
         --devset DIR --output OUT --resume
 
-  score an existing log, ours or another system's (Simulstream or OmniSTEval JSONL):
+  score an existing log of this or another system (Simulstream or OmniSTEval JSONL):
     simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
-  the same if its units are pieces of words; spm.yaml states how to join them: for SentencePiece
-  "detokenizer_type: simuleval" and "latency_unit: spm", for the tokenizer of a speech model in
+  score a log whose units are subwords; spm.yaml states how to join them: for SentencePiece
+  "detokenizer_type: simuleval" and "latency_unit: spm"; for the tokenizer of a speech model in
   Transformers "detokenizer_type: hf" and "hf_model_name: ID":
     simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \
         --output OUT
 
 a dev set is
-    DIR/audio-segments.yaml   list of {wav, offset, duration}, seconds, grouped by recording
+    DIR/audio-segments.yaml   list of {wav, offset, duration} in seconds, grouped by recording
     DIR/ref/TARGET.txt        one reference per segment
     DIR/ref/SOURCE.txt        the transcript, for word error rate and COMET; optional
-    DIR/wav/*                 one unsegmented talk each (or in DIR/audio, or in DIR). Files other
-                              than 16 kHz mono 16-bit WAV (stereo, MP3, MP4, FLAC, ...) are
+    DIR/wav/*                 one unsegmented talk per file (also in DIR/audio or DIR); files
+                              other than 16 kHz mono 16-bit WAV (e.g. stereo, MP3, MP4) are
                               converted into OUT/audio
     DIR/contexts/TALK.txt     names and terms of a talk, for the recognizer; optional
 
-a run writes OUT/report.html, OUT/report.md and, per target, OUT/TARGET/
-(OUT/CONFIG/TARGET/ if there are several configurations)
-    agent.yaml      the resolved configuration; simulstream_inference takes it unchanged
-    metrics.jsonl   Simulstream's log, fresh in every run
+A run writes OUT/report.html, OUT/report.md and, for each target, these files in OUT/TARGET/
+(OUT/CONFIG/TARGET/ if there are several configurations):
+    agent.yaml      the resolved configuration, which simulstream_inference also accepts
+    metrics.jsonl   Simulstream's log, replaced by every run
     steps.jsonl     the trace of each chunk: transcript, stage times, decisions
     scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf, further measures (paced lag,
                     StreamLAAL, word error rate, stage times, regime, COMET) and a signature
-    scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   written by OmniSTEval
+    scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   files of OmniSTEval
 
-the paced column is LongYAAL in real time, backlog included: a chunk is computed once it has arrived
-and all earlier chunks are done. Without --paced it is simulated from the measured compute times.
+The column "paced" is LongYAAL in real time: it includes the time that chunks wait for earlier ones.
+Without --paced, it is simulated from the measured computation times.
 
-exit status: 0 scored; 1 the run or the scoring failed; 2 nothing was started
+exit status: 0 success; 1 the run or the scoring failed; 2 failure before the start
 """
 
 import argparse
@@ -85,27 +85,27 @@ def build_parser() -> argparse.ArgumentParser:
     devset = {"required": True, "help": "dev set, see below"}
     shared_options(parser, "source", "set", target=needed, devset=devset, output=needed)
     text = (
-        "skip targets that were finished with an equal signature; interrupted ones start again "
-        "with fresh logs"
+        "skip targets that are finished with the same signature; restart interrupted targets "
+        "with new logs"
     )
     add("--resume", action="store_true", help=text)
     add("--paced", action="store_true", help="deliver the audio in real time, see below")
-    text = "score N runs at a time, after streaming; default %(default)s"
+    text = "after streaming, score N runs in parallel; default %(default)s"
     add("--jobs", type=int, default=1, metavar="N", help=text)
     text = (
-        f"also score with COMET: {', '.join(MODELS)}, an id on the hub, or a checkpoint; needs "
+        f"also score with COMET: {', '.join(MODELS)}, a hub id, or a checkpoint; needs "
         "`make setup-comet`"
     )
     add("--comet", metavar="MODEL", help=text)
-    text = "also show the scores in this output folder of alignatt offline (same models, dev set)"
+    text = "also show the scores in this output folder of `alignatt offline`"
     add("--offline", type=Path, metavar="DIR", help=text)
     text = (
-        "with --score-only: YAML with detokenizer_type and latency_unit of a Simulstream log; "
-        "default: agent.yaml next to it"
+        "with --score-only: YAML with the detokenizer_type and latency_unit of the log; "
+        "default: agent.yaml in the folder of the log"
     )
     add("--log-config", type=Path, metavar="YAML", help=text)
     add_options(parser, "stream")
-    text = "sets of engines; default: as many as fit on the cluster"
+    text = "number of sets of engines; default: as many as fit on the cluster"
     add("--ray-workers", type=int, metavar="N", help=text)
     text = "check everything and print the equivalent commands without loading models"
     add("--dry-run", action="store_true", help=text)
@@ -133,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             prepare(run, keep_talks=given.resume and cluster is not None)
         elif run.log is None:
             state = "scored" if run.scored else "streamed"
-            print(f"{run.label}: {state} before, with the same signature")
+            print(f"{run.label}: skipped; already {state} with the same signature")
     if cluster is not None and waiting:
         complete = stream_on_cluster(waiting, cluster, given.paced)
     else:
@@ -160,13 +160,13 @@ def _plan(given: argparse.Namespace) -> list[EvalRun]:
         chosen = given.agent, given.config, overrides, given.source, given.target
         return plan(*chosen, *places, given.paced)
     if len(given.target) != 1:
-        raise ConfigError("--score-only scores one log: name exactly one --target")
+        raise ConfigError("--score-only scores one log: give exactly one language with --target")
     source = given.source or "en"
     return [plan_log(given.score_only, given.target[0], *places, given.log_config, source)]
 
 
 def print_commands(runs: Sequence[EvalRun]) -> None:
     """Print the equivalent official commands."""
-    print("\nthe same with the official commands:")
+    print("\nequivalent official commands:")
     for command in (command for run in runs for command in run.commands):
         print(f"  {command}")

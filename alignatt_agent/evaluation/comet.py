@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 PYTHON = Path(".venv-comet/bin/python")
 MODELS = {"xcomet-xl": "Unbabel/XCOMET-XL", "wmt22-comet-da": "Unbabel/wmt22-comet-da"}
-"""Short names; the shared task ranks by XCOMET-XL."""
+"""Short names of models; the shared task ranks systems by XCOMET-XL."""
 
 WORKER = Path(__file__).with_name("comet_worker.py")
 NO_MODEL = 3
-"""Exit status of the worker if the model is not cached."""
+"""Exit status of the worker if the model is not in the cache."""
 
 
 class CometError(AlignAttError, RuntimeError):
@@ -53,23 +53,23 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[fl
         data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
         data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
-        # -P: the folder of the worker holds modules named like the libraries it imports.
+        # -P: the worker's folder contains modules with the names of libraries that it imports.
         command = [str(PYTHON), "-P", str(WORKER), name, str(data), str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode == NO_MODEL:
             raise CometError(
-                f"{name} is not in the cache of Hugging Face; fetch it once with: "
-                f"hf download {name} (XCOMET models ask to accept a licence first: hf auth login)"
+                f"{name} is not in the Hugging Face cache; download it with: "
+                f"hf download {name} (for XCOMET, first accept its license and run hf auth login)"
             )
         if result.returncode != 0 or not output.is_file():
             tail = "\n".join(result.stderr.strip().splitlines()[-6:])
-            raise CometError(f"{PYTHON} ended with {result.returncode}:\n{tail}")
+            raise CometError(f"{PYTHON} ended with exit status {result.returncode}:\n{tail}")
         scores: list[float] = json.loads(output.read_text(encoding="utf-8"))
     return scores
 
 
 def comet_sections(runs: Sequence[EvalRun], model: str) -> list[dict[str, Any]]:
-    """Score runs that OmniSTEval scored, in one process; return their JSON sections."""
+    """Score runs in one process, after OmniSTEval; return their JSON sections."""
     triples = [_triples(run) for run in runs]
     values = iter(comet_scores([one for some in triples for one in some], model))
     found = [list(islice(values, len(some))) for some in triples]
@@ -88,7 +88,7 @@ def _triples(run: EvalRun) -> list[tuple[str, str, str]]:
     devset = run.devset
     if devset.transcript is None:
         raise CometError(
-            f"COMET needs the transcript of the speech, one line per segment, as "
+            f"COMET needs the transcript of the speech, with one line per segment, in "
             f"ref/{run.source}.txt of the dev set"
         )
     paths = (devset.transcript, run.files.instances, devset.references[run.target])

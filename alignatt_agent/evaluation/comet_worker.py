@@ -1,6 +1,6 @@
 """Score in the COMET environment: ``python comet_worker.py MODEL SEGMENTS.json SCORES.json``.
 
-It imports nothing of this package, which is not installed in that environment.
+The script imports nothing from this package, which is not installed in that environment.
 """
 
 import importlib

@@ -1,19 +1,19 @@
 """Test whether two scored runs differ significantly in quality or latency.
 
-Quality is compared by sacreBLEU's paired bootstrap resampling of the segments that OmniSTEval
-scored, and latency by the same resampling of the segments of LongYAAL.
+Quality is compared with sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval
+scored. Latency is compared with the same resampling over the segments of LongYAAL.
 
 Examples:
-  two configurations of one target:
+  compare two configurations on one target:
     alignatt compare outputs/dev-low/de outputs/no-gate/de
 
-  all targets that both runs have:
+  compare all targets that both runs have:
     alignatt compare outputs/dev-low outputs/dev-high
 
-A is the baseline: a difference is B - A. p is the share of resamples that show a difference at
-least as large by chance (paired bootstrap, sacreBLEU); * marks p < 0.05.
+A is the baseline; a difference is B - A. p is the share of resamples whose difference is at least
+as large by chance, as in sacreBLEU; * marks p < 0.05.
 
-exit status: 0 compared; 2 the runs cannot be compared
+exit status: 0 success; 2 the runs cannot be compared
 """
 
 import argparse
@@ -53,7 +53,7 @@ class Difference:
 
 
 def compare(a: Path, b: Path, samples: int = SAMPLES) -> list[Difference]:
-    """Compare two scored runs of a target, ``a`` the baseline."""
+    """Compare two scored runs of a target; ``a`` is the baseline."""
     runs = (read_result(a), read_result(b))
     _check_same(runs, a, b)
     target = runs[0].target
@@ -84,8 +84,8 @@ def _check_same(runs: tuple[Result, Result], a: Path, b: Path) -> None:
     versions = [signature["versions"]["omnisteval"] for signature in (one, two)]
     if versions[0] != versions[1]:
         raise ScoringError(
-            f"scored with different versions of OmniSTEval, {versions[0]} and {versions[1]}; "
-            f"score both again (simulstream-eval --score-only)"
+            f"the versions of OmniSTEval differ ({versions[0]} and {versions[1]}); "
+            f"score both runs again (simulstream-eval --score-only)"
         )
 
 
@@ -122,15 +122,15 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
 
 
 def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
-    """Return target and folders to compare: ``a`` and ``b``, or those of the targets they share."""
+    """Return each common target with its folders in ``a`` and ``b``, or ``a`` and ``b``."""
     if (a / "scores.json").is_file() and (b / "scores.json").is_file():
         return [(read_result(a).target, a, b)]
     names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]
     both = sorted(names[0] & names[1])
     if not both:
         raise ScoringError(
-            f"nothing to compare: {a} has scores of {', '.join(sorted(names[0])) or 'nothing'}, "
-            f"{b} of {', '.join(sorted(names[1])) or 'nothing'}"
+            f"no common target: {a} has scores for {', '.join(sorted(names[0])) or 'none'}, "
+            f"{b} for {', '.join(sorted(names[1])) or 'none'}"
         )
     return [(name, a / name, b / name) for name in both]
 
@@ -153,8 +153,8 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt compare", **page(__doc__))
     add = parser.add_argument
-    add("a", type=Path, metavar="A", help="run of the baseline (OUT or OUT/TARGET)")
-    add("b", type=Path, metavar="B", help="run to compare with it")
+    add("a", type=Path, metavar="A", help="output folder of the baseline (OUT or OUT/TARGET)")
+    add("b", type=Path, metavar="B", help="output folder of the run to compare")
     return parser
 
 

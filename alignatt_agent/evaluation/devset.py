@@ -1,4 +1,4 @@
-"""A dev set, checked before models are loaded; see `simulstream-eval --help` for its layout."""
+"""Dev sets, checked before models are loaded; `simulstream-eval --help` shows the layout."""
 
 import hashlib
 import itertools
@@ -32,7 +32,7 @@ class DevSetError(AlignAttError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One reference segment of the recording ``wav`` in the segmentation."""
+    """One reference segment of the recording ``wav``."""
 
     wav: str
     offset_s: float
@@ -40,7 +40,7 @@ class Span:
 
     @property
     def talk(self) -> str:
-        """Stem of the recording, by which the scorers match it."""
+        """Stem of the recording's name; the scorers match recordings by it."""
         return Path(self.wav).stem
 
     @property
@@ -58,7 +58,7 @@ class Talk:
 
     @property
     def name(self) -> str:
-        """Stem of the file, by which the scorers match it."""
+        """Stem of the file's name; the scorers match recordings by it."""
         return self.wav.stem
 
 
@@ -91,7 +91,7 @@ class DevSet:
         return f"{counts}, sha256:{digest.hexdigest()[:12]}"
 
     def audio_digest(self) -> str:
-        """Return length and hash of the recordings as they are streamed."""
+        """Return the length and a hash of the streamed recordings."""
         digest = hashlib.sha256()
         for talk in self.talks:
             with talk.wav.open("rb") as stream:
@@ -139,8 +139,8 @@ def load_devset(
     for name, count in Counter(talk.name for talk in talks).items():
         if count > 1:
             problems.append(
-                f"{SEGMENTATION}: {name} begins in {count} places; scorers match recordings by the "
-                f"stem of their names: group the segments of each one, and rename equal stems"
+                f"{SEGMENTATION}: {name} has {count} groups of segments, and scorers match talks "
+                f"by file stem: put the segments of a talk together, and use different stems"
             )
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
     transcript = root / "ref" / f"{source}.txt"
@@ -151,7 +151,7 @@ def load_devset(
         given = {normalize("NFC", path.stem) for path in (root / CONTEXTS).glob("*.txt")}
         talk_names = {normalize("NFC", talk.name) for talk in talks}
         for name in sorted(talk_names ^ given):
-            lacking = "is missing" if name in talk_names else "belongs to no talk"
+            lacking = "does not exist" if name in talk_names else "belongs to no talk"
             notes.append(f"{root / CONTEXTS / name}.txt {lacking}")
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
@@ -169,9 +169,9 @@ def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
     if not (paths and found.references):
         return found
     said = ", ".join(str(path) for path in paths)
-    said += ": scorers misread byte order marks, and names that differ from those of the files"
+    said += ": scorers misread byte order marks, and names that differ from the file names"
     if work is None:
-        raise DevSetError(f"{said}; correct them")
+        raise DevSetError(f"{said}; remove the marks and correct the names")
     (folder := work / "devset").mkdir(parents=True, exist_ok=True)
     keys = ("wav", "offset", "duration")
     rows = [dict(zip(keys, astuple(span), strict=True)) for span in found.segments]
@@ -205,7 +205,7 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
 
 
 def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
-    """Find the recording ``name`` of a segmentation, in any file format."""
+    """Find the recording ``name`` of a segmentation, whatever its file format."""
     base = Path(name).name
     # A name without a suffix may contain dots, and macOS decomposes accents.
     names = [base, *(stem + suffix for stem in (base, Path(base).stem) for suffix in SUFFIXES)]
@@ -214,7 +214,7 @@ def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
             return files[item]
     if (root / name).is_file():
         return root / name
-    raise DevSetError(f"{base} is neither in {root} nor in its folders {', '.join(FOLDERS)}")
+    raise DevSetError(f"{base} is not in {root} or its folders {', '.join(FOLDERS)}")
 
 
 def wav_seconds(path: Path) -> float:
@@ -241,7 +241,7 @@ def _read_segments(path: Path) -> list[Span]:
     except ConfigError as error:
         raise DevSetError(str(error)) from None
     except yaml.YAMLError as error:
-        raise DevSetError(f"{path} is not YAML: {error}") from None
+        raise DevSetError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(entries, list) or not entries:
         raise DevSetError(f"{path} must be a list of segments with wav, offset and duration")
     spans: list[Span] = []
@@ -272,17 +272,17 @@ def _check_references(
             continue
         if len(lines) != len(spans):
             yield (
-                f"{path} has {len(lines)} lines, {SEGMENTATION} has {len(spans)} segments; "
-                f"they must agree line by line"
+                f"{path} has {len(lines)} lines, but {SEGMENTATION} has {len(spans)} segments; "
+                f"write one line per segment"
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
-            notes.append(f"{path.name}: {quoted} lines are scored with their quotes, as in a CSV")
+            notes.append(f"{path.name}: lines whose CSV quotes are scored as text: {quoted}")
         empty = [number for number, line in enumerate(lines, 1) if not line]
         spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
         if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):
             yield (
-                f"{path}: every line of {bare} is empty, and OmniSTEval needs a word of each "
+                f"{path}: all lines of {bare} are empty, and OmniSTEval needs a word of each "
                 f"talk: write references, or remove the talk here and from {SEGMENTATION}"
             )
         elif empty:
-            notes.append(f"{path.name}: {len(empty)} empty references (first in line {empty[0]})")
+            notes.append(f"{path.name}: empty references: {len(empty)} (first: line {empty[0]})")

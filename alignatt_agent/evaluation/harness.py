@@ -1,4 +1,4 @@
-"""Runs of one target language with the official harness, in this process."""
+"""Run one target language with the official harness, in this process."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
         inference.main(arguments)
     if failures := runtime.failures[before:]:
         raise EngineError(
-            f"{len(failures)} error(s) while streaming, the output is not complete: "
+            f"{len(failures)} error(s) while streaming; the output is incomplete: "
             + "; ".join(failures)
         )
 
 
 class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is untyped
-    """Passes audio on when it would arrive in real time."""
+    """Delays audio until it would arrive in real time."""
 
     def process_metadata(self, metadata: dict[str, Any]) -> None:
         super().process_metadata(metadata)
@@ -67,8 +67,8 @@ class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is 
 
 @contextmanager
 def _logged(watcher: _LogWatcher) -> Iterator[None]:
-    """Let the harness write its log, and observe it."""
-    # Without a level the logger inherits the root's; at WARNING the log stays empty.
+    """Let the harness write its log, and observe the log."""
+    # Without its own level, the logger inherits the root's; at WARNING the log stays empty.
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
     METRICS_LOGGER.addFilter(watcher)
@@ -83,10 +83,10 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 
 
 class _LogWatcher(logging.Filter):
-    """Reads the harness's log to set the recorder's talk, update a bar and write the clock.
+    """Reads the harness's log to set the recorder's talk, update a bar and write times.
 
-    It is a filter, because ``simulstream.inference.main`` removes all handlers from its logger. It
-    runs after a chunk's computation time was taken, so bars are not counted as computation.
+    This is a filter, because ``simulstream.inference.main`` removes all handlers from its logger.
+    It runs after a chunk's computation time is measured, which therefore excludes the bars.
     """
 
     def __init__(self, run: EvalRun, recorder: Recorder, progress: bool) -> None:

@@ -1,6 +1,6 @@
-"""Latency of segments and units, also in real time, and the regimes of the shared task.
+"""Measure the latency of segments and units, also in real time, and find the latency regime.
 
-Latency by the clock includes the backlog that a viewer experiences: audio arrives in real time; a
+Latency in real time includes the backlog that a viewer experiences: audio arrives in real time; a
 chunk is processed when it has arrived and all earlier chunks are done. Simulstream's
 computation-aware delay is the audio so far plus the computation of the same chunk, so it does not
 show that a system is slower than real time.
@@ -23,7 +23,7 @@ from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.log import LoggedChunk, TalkLog
 
 _SAME_S = 1e-6
-"""Scorers compute in milliseconds from the start of a segment, which rounds."""
+"""Tolerance for rounding: scorers compute in milliseconds from the start of a segment."""
 
 
 def read_instances(path: Path, unit: str) -> list[Instance]:
@@ -124,14 +124,14 @@ def _chunk_of(chunks: Sequence[LoggedChunk], heard_s: float, spent_s: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A range of computation-unaware LongYAAL in the IWSLT simultaneous task, ends included."""
+    """A closed range of computation-unaware LongYAAL in the IWSLT simultaneous task."""
 
     name: str
     lowest_ms: float
     highest_ms: float
 
     def distance_ms(self, longyaal_cu_ms: float) -> float:
-        """Return the distance to the nearer end; negative outside the regime."""
+        """Return the distance to the nearer end; it is negative outside the regime."""
         return min(self.highest_ms - longyaal_cu_ms, longyaal_cu_ms - self.lowest_ms)
 
     def __str__(self) -> str:
@@ -139,11 +139,11 @@ class Regime:
 
 
 REGIMES = {"low": Regime("low", 0.0, 2000.0), "high": Regime("high", 2000.0, 4000.0)}
-"""Regimes of IWSLT 2026, the same for all directions; the log of the dev set decides."""
+"""Regimes of IWSLT 2026 for all directions; they apply to the log of the dev set."""
 
 
 def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
-    """Return the regime of a latency, or ``"none"``, and the ms to its upper end (then below 0)."""
+    """Return the regime of a latency or ``"none"``, and the distance to its upper end in ms."""
     for name, regime in REGIMES.items():
         if regime.distance_ms(longyaal_cu_ms) >= 0:
             return name, regime.highest_ms - longyaal_cu_ms

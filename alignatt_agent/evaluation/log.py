@@ -1,14 +1,14 @@
-"""Reader of logs of this and other systems, which collects all malformed lines.
+"""Read logs of this and other systems, and collect all malformed lines.
 
-Simulstream's log is one line with the loading time, then per recording a line with its WAV file, a
-line for each chunk and one for the end of the stream::
+Simulstream's log has one line with the loading time, then for each recording a line with its WAV
+file, a line for each chunk, and a line for the end of the stream::
 
     {"model_loading_time": 23.4}
     {"id": 0, "metadata": {"wav_name": "/data/talk-a.wav"}}
     {"id": 0, "total_audio_processed": 0.85, "computation_time": 0.1,
      "generated_tokens": ["Sie"], "deleted_tokens": []}
 
-OmniSTEval's JSONL (SimulEval's instances) is one line per recording::
+OmniSTEval's JSONL (SimulEval's instances) has one line per recording::
 
     {"source": "talk-a.wav", "prediction": "Sie ...", "delays": [850.0, ...], "elapsed": [...]}
 """
@@ -26,7 +26,7 @@ from alignatt_agent.types import AlignAttError
 Format = Literal["simulstream", "jsonl"]
 
 CLOCK_S = 0.0005
-"""Half a millisecond: positions in a log are sums of floating-point chunk lengths."""
+"""Tolerance of half a millisecond: positions are floating-point sums of chunk lengths."""
 
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -39,7 +39,7 @@ class LogError(AlignAttError, ValueError):
 
 
 class LoggedChunk(BaseModel, strict=True, frozen=True):
-    """One chunk of a stream as Simulstream logs it; ``audio_s`` is all audio so far."""
+    """One chunk of a stream in Simulstream's log; ``audio_s`` is the audio so far."""
 
     audio_s: _Seconds = Field(alias="total_audio_processed")
     computation_s: _Seconds = Field(alias="computation_time")
@@ -91,7 +91,7 @@ class TalkLog:
 class Log:
     """A log with its malformed lines, which ``check_log`` reports.
 
-    ``loadings`` has the numbers of the lines that report the loading of models, one per run.
+    ``loadings`` has the numbers of the lines that report the loading of models: one per run.
     """
 
     path: Path
@@ -117,7 +117,7 @@ def parse_log(path: Path) -> Log:
             found = [explain(LoggedChunk, dict(item)) for item in error.errors()]
             log.malformed.append((number, "; ".join(found)))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            log.malformed.append((number, f"not JSON ({error})"))
+            log.malformed.append((number, f"the line is not JSON ({error})"))
         except ValueError as error:
             log.malformed.append((number, str(error)))
     return log
@@ -153,5 +153,5 @@ def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> 
     else:
         chunk = LoggedChunk.model_validate(line | {"line": number})
         if (named := opened.get(str(line["id"]))) is None:
-            raise ValueError(f"no line before it names the recording of stream {line['id']}")
+            raise ValueError(f"no earlier line names the recording of stream {line['id']}")
         named.chunks.append(chunk)

@@ -1,23 +1,23 @@
 r"""Run the cascade off-line on a dev set to measure the quality ceiling of its models.
 
-Whole recordings are transcribed, in long pieces that end in pauses; then whole sentences are
-translated, without a gate. The output is scored on the same segments as a streamed one: the
+Whole recordings are transcribed in long pieces that end in pauses. Then whole sentences are
+translated without a gate. The output is scored on the same segments as that of a stream; the
 difference is the cost of simultaneity.
 
 Examples:
   alignatt offline --config micro-low --target de it zh --devset micro_models/devset \
       --output outputs/offline
 
-  as in the paper: every recording is transcribed at once (Qwen3-ASR takes up to 20 minutes)
+  transcribe every recording in one piece, as in the paper (Qwen3-ASR takes up to 20 minutes):
   alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \
       --piece-s 1200 --set models.asr.engine.max_model_len=32768
 
-  both scores in one table: simulstream-eval ... --offline outputs/offline
+  show off-line and streamed scores in one table: simulstream-eval ... --offline outputs/offline
 
-OUT/transcript.txt holds one recording per line, OUT/TARGET/hypothesis.txt its translation,
-OUT/TARGET/offline.json the scores with a signature.
+OUT/transcript.txt has the transcript of one recording per line, OUT/TARGET/hypothesis.txt the
+translations, and OUT/TARGET/offline.json the scores with a signature.
 
-exit status: 0 scored; 1 the run failed; 2 nothing was started
+exit status: 0 success; 1 the run failed; 2 failure before the start
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     shared_options(parser, "set", config=needed, target=needed, devset=needed, output=needed)
     text = (
         "longest piece of audio for the recognizer, in seconds; pieces end in pauses; default "
-        f"{PIECE_S:.0f}, or {MICRO_PIECE_S:.0f} with the embedded models, which know single "
+        f"{PIECE_S:.0f}, or {MICRO_PIECE_S:.0f} with the embedded models, which transcribe single "
         "sentences"
     )
     add("--piece-s", type=float, metavar="S", help=text)

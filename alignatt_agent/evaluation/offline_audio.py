@@ -1,8 +1,8 @@
-"""Transcripts of whole recordings, for the off-line cascade.
+"""Transcribe whole recordings, for the off-line cascade.
 
-The pieces end in pauses of the speaker. Frames of 10 ms are quiet when they are closer to the noise
-floor of the recording than to its speech. A piece holds as many stretches of speech as fit; a
-longer stretch is cut where it is quietest.
+A recording is cut into pieces at pauses. A frame of 10 ms is quiet if its level is closer to the
+noise floor than to the speech of the recording. A piece contains as much speech as fits; a
+longer passage without a pause is cut where it is quietest.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ PAUSE = 40
 """Frames of silence in a pause; hesitations inside a sentence are shorter."""
 
 QUIET_SHARE = 0.3
-"""Share of the dB from the noise floor (5th percentile) to speech (95th) that is quiet."""
+"""Part of the dB range from noise floor (5th percentile) to speech (95th) that is quiet."""
 
 QUIET_DB = 20.0
-"""Quiet is at least this far below speech: a recording without any silence has no pause."""
+"""Distance in dB from quiet to speech, at least: a recording without silence has no pause."""
 
 LONGEST_ALIGNED_S = 120.0
-"""Longest audio for the aligner; the last sentence of longer pieces is not transcribed again."""
+"""Longest audio for the aligner; longer pieces end without a repeated last sentence."""
 
 _SMOOTHED = 3
 _QUIETEST = 30
 
 
 class Pieces:
-    """A 16 kHz mono 16-bit PCM file, cut into pieces of at most ``longest_s``; one is in memory."""
+    """Pieces of at most ``longest_s`` of a 16 kHz mono 16-bit PCM file; one is in memory."""
 
     def __init__(self, wav: Path, longest_s: float) -> None:
         self._wav = wav
@@ -82,7 +82,7 @@ class Pieces:
         return cut, cut
 
     def speaks(self, begin: int, end: int) -> bool:
-        """Whether anything between two frames is audible."""
+        """Whether any frame of a range is audible."""
         return bool(self._loud[begin:end].any())
 
     def read(self, begin: int, end: int) -> FloatArray:
@@ -131,10 +131,10 @@ def transcribe(
 
 
 def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
-    """Return the transcript of a piece; if it does not end, those of its two halves."""
+    """Return the transcript of a piece; if it does not end, transcribe its two halves."""
     text = engines.asr.transcribe(audio, source, context).text
     if text is None and audio.size < SAMPLE_RATE:
-        LOGGER.warning("a part of the audio is skipped, because its transcript does not end")
+        LOGGER.warning("part of the audio is skipped because its transcript does not end")
     elif text is None:
         cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
         parts = audio[:cut], audio[cut:]

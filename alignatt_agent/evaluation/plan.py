@@ -22,18 +22,18 @@ from alignatt_agent.evaluation.run_files import RunFiles, read_json
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, scorer_settings
 
 DEVICES = "devices"
-"""Key for the device of each talk, in the signature of a run on a cluster."""
+"""Key of the talks' devices in the signature of a run on a cluster."""
 
 ASKED = "asked"
-"""Key for the models of this machine, in such a signature if the workers used other models."""
+"""Key of this machine's models in such a signature, if the workers used other models."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """One target of one configuration, or one log, that passed all checks that need no model.
+    """One target of one configuration, or one log, that passed all checks without a model.
 
-    ``name`` is the user's name of the configuration or the log, ``source`` and ``target`` are codes
-    of languages, ``signature`` holds everything that the scores depend on.
+    ``name`` is the user's name of the configuration or log; ``source`` and ``target`` are codes
+    of languages; ``signature`` contains all settings that the scores depend on.
     """
 
     name: str
@@ -47,18 +47,18 @@ class EvalRun:
 
     @property
     def label(self) -> str:
-        """Name in messages."""
+        """Return the name of the run in messages."""
         return f"{self.name} {self.target}"
 
     @property
     def agent_class(self) -> type[AlignAttAgent]:
-        """The class of its agent."""
+        """Return the class of the agent."""
         assert self.choice is not None
         return self.choice.cls
 
     @property
     def commands(self) -> list[str]:
-        """The equivalent official commands."""
+        """Return the equivalent official commands."""
         log, files = self.log or Log(self.files.metrics), self.files
         given = omnisteval_arguments(files, self.devset, self.target, log.format)
         inference = [
@@ -73,17 +73,17 @@ class EvalRun:
 
     @property
     def streamed(self) -> bool:
-        """Whether an earlier call with the same signature streamed it completely."""
+        """Whether an earlier call with the same signature streamed all talks."""
         return self.files.metrics.is_file() and self.signed(read_json(self.files.finished))
 
     @property
     def scored(self) -> bool:
-        """Whether an earlier call with the same signature scored it."""
+        """Whether an earlier call with the same signature scored the run."""
         return self.signed(read_json(self.files.scores).get("signature"))
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The signature of its stream, from this call or an earlier one."""
+        """Return the signature of the stream, from this call or an earlier one."""
         return read_json(self.files.finished) or self.signature
 
     def signed(self, signature: Any) -> bool:
@@ -110,7 +110,7 @@ def plan(
     names = [Path(config).stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"--config names {', '.join(twice)} twice; name each once")
+        raise ConfigError(f"--config has {', '.join(twice)} twice; give each name once")
     clock = "audio by the clock" if paced else "not paced"
     latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
     runs = []
@@ -154,7 +154,7 @@ def plan_log(
     checked = load_devset(devset, [code], output, spoken, audio=False)
     files = RunFiles(output / code)
     if log.resolve().parent == files.folder.resolve():
-        raise LogError(f"{log} is in {files.folder}, the output folder; name another --output")
+        raise LogError(f"{log} is in the output folder {files.folder}; choose another --output")
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
@@ -187,7 +187,7 @@ def _scorer_settings(config: Path, target: str) -> str:
         settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
         if "detokenizer_type" not in settings:
             raise LogError(
-                f"{config} has no detokenizer_type (hf, canary or simuleval), so the units of the "
-                f"log cannot be joined; name an evaluation YAML with --log-config"
+                f"{config} lacks detokenizer_type (hf, canary or simuleval), so the units of the "
+                f"log cannot be joined; pass an evaluation YAML with --log-config"
             )
     return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)

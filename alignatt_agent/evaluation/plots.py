@@ -1,4 +1,4 @@
-"""Reproducible figures (matplotlib, extra ``plots``), and plots of a report as SVG."""
+"""Draw reproducible figures with matplotlib (extra ``plots``), and plots of a report as SVG."""
 
 import io
 import re
@@ -29,7 +29,7 @@ _STYLE = {
     "legend.frameon": False,
     "savefig.dpi": 160,
     "svg.hashsalt": "alignatt",
-    "svg.fonttype": "none",  # keep text as text: a browser has its own fonts
+    "svg.fonttype": "none",  # keep text as text; a browser has its own fonts
 }
 
 
@@ -38,7 +38,7 @@ class FigureError(AlignAttError, RuntimeError):
 
 
 def pyplot() -> Any:
-    """Return ``matplotlib.pyplot`` in our style."""
+    """Return ``matplotlib.pyplot`` with the style of the reports."""
     try:
         import matplotlib
     except ImportError:
@@ -53,7 +53,7 @@ def pyplot() -> Any:
 
 
 def tail_error_plot(errors: TailErrors) -> str:
-    """Draw the reference error of the live tail by distance to its end."""
+    """Draw the error rate of the live tail by distance to the end of the audio."""
     figure, axes = _figure(6, 3.2)
     low, high = errors.bands()
     middles = [1000 * (a + b) / 2 for a, b in zip(errors.edges_s, errors.edges_s[1:], strict=False)]
@@ -63,7 +63,7 @@ def tail_error_plot(errors: TailErrors) -> str:
     if found is not None:
         axes.axvline(1000 * found, color=VERMILION, ls="--", lw=1)
         axes.text(1000 * found, axes.get_ylim()[1], f" {1000 * found:.0f} ms", va="top")
-    axes.set(xlabel="distance to the end of the live tail, ms", ylabel="reference error, %")
+    axes.set(xlabel="distance to the end of the audio, ms", ylabel="reference error, %")
     axes.set_ylim(bottom=0)
     return _svg(figure)
 
@@ -134,7 +134,7 @@ def stage_times(results: Sequence[Result]) -> str:
 def timeline(records: Sequence[TalkStep], done: Mapping[float, float], seconds: float) -> str:
     """Draw the first ``seconds`` of a talk: source words, commits, emissions.
 
-    ``done`` maps the audio position of a chunk to the time when it was done.
+    ``done`` maps the audio position of a chunk to the time when it was complete.
     """
     figure, axes = _figure(12, 4.4)
     heard, closed, emitted = 3.0, 1.9, 1.1
@@ -186,10 +186,10 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 def _svg(figure: Any) -> str:
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # missing glyphs, which a browser has
+        warnings.simplefilter("ignore")  # glyphs that are missing here; browsers have them
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    # Several figures share a page, where the unused names of groups would clash.
+    # Several figures are on one page, where equal names of groups would clash.
     return re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
 
 

@@ -23,10 +23,10 @@ from alignatt_agent.evaluation.trace import read_steps
 from alignatt_agent.types.stopwatch import STAGES
 
 RTF_LIMIT = 0.9
-"""Real-time factor above which there is no time for slower chunks."""
+"""Real-time factor from which a run is reported as too slow for a live stream."""
 
 SHOWN_S = 30.0
-"""Seconds of the talk whose timeline is drawn."""
+"""Seconds of a talk in the timeline."""
 
 OFFLINE, CEILING = "off-line", "quality ceiling"
 
@@ -46,9 +46,9 @@ _COLUMNS: dict[str, tuple[str, Callable[[Result], float | None]]] = {
 }
 _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
-    "paced": "paced: LongYAAL by the clock, backlog included",
+    "paced": "paced: LongYAAL in real time, including the backlog",
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
-    "WER %": "WER: streamed transcript; of characters in languages without spaces between words",
+    "WER %": "WER: word errors (character errors in languages without spaces) of the transcript",
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """
@@ -83,7 +83,7 @@ def remarks(results: Sequence[Result]) -> list[str]:
     for run in results:
         texts = [*run.measured.get("failed", ())]
         if (run.scores.rtf or 0.0) >= RTF_LIMIT:
-            slow = "too slow for a live stream, whose lag would grow"
+            slow = "too slow for a live stream: the lag would grow"
             texts.append(f"{slow} (RTF {run.scores.rtf:.2f}); raise chunk_ms")
         lines += [f"{run.config} {run.target}: {text}" for text in texts]
     return lines
@@ -101,7 +101,7 @@ def markdown(
     parts += [_legend(names), *remarks(results), *_paced(results), *_inside(results)]
     if notes:
         parts += ["## Data", _list(notes)]
-    parts += ["## Signature", _list(_facts(results)), "## The same with the official commands"]
+    parts += ["## Signature", _list(_facts(results)), "## Equivalent official commands"]
     return "\n\n".join([*parts, "\n".join(["```sh", *commands, "```", ""])])
 
 
@@ -114,7 +114,7 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
     ]
     inside = [result for result in results if "stages" in result.measured]
     if inside:
-        figures.append(("Where the time of a chunk goes", lambda: stage_times(inside)))
+        figures.append(("Computation time of a chunk by stage", lambda: stage_times(inside)))
     traced = next((run for run in runs if run[1].records.is_file()), None)
     if traced is not None:
         title = f"First {SHOWN_S:.0f} s of a talk: {traced[0].config}, {traced[0].target}"
@@ -128,7 +128,7 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
             break
     # No inline markup: names of configurations may contain any character.
     render = MarkdownIt("zero").enable(["table", "heading", "list", "fence"]).render
-    tables, heading, commands = text.partition("## The same")
+    tables, heading, commands = text.partition("## Equivalent")
     body = "".join([render(tables), *drawn, render(heading + commands)])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Evaluation</title>'
@@ -164,7 +164,7 @@ def _paced(results: Sequence[Result]) -> list[str]:
         for result in results
         if (paced := result.measured.get("paced"))
     ]
-    return _section("Lag by the clock", [*head, "backlog", "growth per minute"], rows)
+    return _section("Lag in real time", [*head, "backlog", "growth per minute"], rows)
 
 
 def _inside(results: Sequence[Result]) -> list[str]:

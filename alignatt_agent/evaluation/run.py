@@ -1,4 +1,4 @@
-"""Scores, further measures and reports of runs."""
+"""Score and measure runs, and write reports."""
 
 import json
 import sys
@@ -58,7 +58,7 @@ def score_all(
 
 
 def score_run(run: EvalRun, only_official: bool = False) -> Result:
-    """Score a run, unless it is scored; ``only_official`` omits the measures of ``measure``."""
+    """Score a run if it has no scores; ``only_official`` omits the measures of ``measure``."""
     if run.scored:
         return read_result(run.files.folder)
     log = run.log or parse_log(run.files.metrics)
@@ -73,7 +73,7 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
 
 
 def add_comet(scored: Sequence[tuple[EvalRun, Result]], model: str) -> list[tuple[EvalRun, Result]]:
-    """Score runs that lack a score of the model, in one process, and write ``scores.json``."""
+    """Score all runs without a score of the model in one process; write ``scores.json``."""
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
     sections = iter(comet_sections(waiting, model))
@@ -100,14 +100,14 @@ def write_reports(scored: Sequence[tuple[EvalRun, Result]], ceilings: Ceilings, 
 
 
 def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
-    """Return further sections of ``scores.json``; ``failed`` names the missing ones."""
+    """Return further sections of ``scores.json``; ``failed`` lists those that failed."""
     regime, margin = regime_of(scores.longyaal_cu_ms)
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
     measured["talks"] = {}
     parts: dict[str, Callable[[EvalRun, Log], dict[str, Any]]] = {"talks": _talks, "trace": _trace}
     if log.format == "simulstream":
         parts["StreamLAAL"] = lambda run, _: stream_laal(run.files, run.devset, run.target)
-        parts["lag by the clock"] = _lag
+        parts["lag in real time"] = _lag
     for name, part in parts.items():
         try:
             found = part(run, log)

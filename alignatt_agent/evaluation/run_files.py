@@ -1,4 +1,4 @@
-"""Files of a run, below the output folder."""
+"""Paths of a run's files below the output folder."""
 
 import json
 from collections.abc import Collection
@@ -9,10 +9,10 @@ from typing import Any
 class RunFiles:
     """Files of one target language below the output folder.
 
-    ``config`` is also OmniSTEval's configuration; ``records`` is the trace of the agent; ``clock``
-    is written by paced runs; ``finished`` is the signature, written after the last talk; ``table``,
-    ``report`` and ``instances`` are OmniSTEval's; ``parts`` has talks that were streamed as jobs,
-    until all are done.
+    ``config`` is also OmniSTEval's configuration. ``records`` is the trace of the agent. Paced
+    runs write ``clock``. ``finished`` is the signature, written after the last talk. OmniSTEval
+    writes ``table``, ``report`` and ``instances``. ``parts`` contains the talks that were streamed
+    as separate jobs, until all are done.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,14 +31,14 @@ class RunFiles:
         self.parts = folder / "talks.jsonl"
 
     def clean(self, keep: Collection[Path] = ()) -> None:
-        """Make the folder and remove the files of an earlier run, except ``keep``."""
+        """Create the folder and remove the files of an earlier run, except ``keep``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in {*vars(self).values()} - {self.folder, *keep}:
             path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write figures as JSON; a ``ValueError`` reports NaN."""
+    """Write figures as JSON; NaN raises a ``ValueError``."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(f"{text}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Scores of one target language by the official scorer, OmniSTEval, in a separate process."""
+"""Score one target language with the official scorer, OmniSTEval, in a separate process."""
 
 import csv
 import math
@@ -40,7 +40,7 @@ class ScoringError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Official scores of one target; LongYAAL computation-unaware and -aware, real-time factor.
+    """Official scores of one target, with LongYAAL (CU and CA) and the real-time factor.
 
     The last two are ``None`` if the log has no computation times.
     """
@@ -56,7 +56,7 @@ class Scores:
 class Result:
     """One scored target of one configuration.
 
-    ``measured`` has more sections of ``scores.json``, ``signature`` the scores' dependencies.
+    ``measured`` has more sections of ``scores.json``; ``signature`` has the scores' dependencies.
     """
 
     config: str
@@ -86,25 +86,25 @@ def read_result(folder: Path) -> Result:
         signature = content.pop("signature")
         return Result(signature["config"], signature["target"], scores, content, signature)
     except (KeyError, TypeError) as error:
-        raise ScoringError(f"{RunFiles(folder).scores} is not complete: {error!r}") from None
+        raise ScoringError(f"{RunFiles(folder).scores} is incomplete: {error!r}") from None
 
 
 def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Read ``offline.json`` of ``alignatt offline`` for the target of each signature.
 
-    A missing target is an error, and so are models or a dev set other than those of ``signatures``.
+    A missing target and other models or another dev set than in ``signatures`` are errors.
     """
     found: dict[str, dict[str, Any]] = {}
     for signature in signatures:
         target = signature["target"]
         path = folder / target / "offline.json"
-        content = _read(path, f"alignatt offline --target {target} --output {folder} writes it")
+        content = _read(path, f"run alignatt offline --target {target} --output {folder}")
         theirs = content["signature"]
         for key, name in _SHARED.items():
             if key in signature and theirs.get(key) != signature[key]:
                 raise ScoringError(
                     f"{path} is not comparable with {signature['config']} {target}: its {name} is "
-                    f"{theirs.get(key)}, not {signature[key]}"
+                    f"{theirs.get(key)}, expected {signature[key]}"
                 )
         found[target] = content
     return list(found.values())
@@ -113,7 +113,7 @@ def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list
 def _read(path: Path, fix: str) -> dict[str, Any]:
     if content := read_json(path):
         return content
-    raise ScoringError(f"{path} does not exist or is not complete: {fix}")
+    raise ScoringError(f"{path} does not exist or is incomplete; {fix}")
 
 
 def omnisteval_arguments(
@@ -145,7 +145,7 @@ def check_scorer(targets: Sequence[str]) -> None:
     """Check that the programs that the scorer calls are installed."""
     if shutil.which("perl") is None and any(language(target).spaced for target in targets):
         raise ScoringError(
-            "OmniSTEval tokenizes with the Moses scripts, which need `perl` in the PATH; install it"
+            "OmniSTEval runs the Moses scripts, which need `perl` in the PATH; install perl"
         )
 
 
@@ -159,7 +159,7 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     try:
         numbers = {key: float(values[name]) for key, name in wanted.items()}
     except (KeyError, ValueError) as error:
-        raise ScoringError(f"{files.folder} lacks a score: {error}; it has {values}") from None
+        raise ScoringError(f"{files.folder} has no score {error}; got {values}") from None
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise ScoringError(f"{files.folder}: {name} is {value}: the output cannot be scored")
@@ -169,9 +169,9 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
 
 
 def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
-    """Run OmniSTEval and return its scores as it printed them, by its own names.
+    """Run OmniSTEval and return the scores that it printed, by its own names.
 
-    Errors that OmniSTEval only logs while it prints 0 are raised.
+    Errors that OmniSTEval logs without failing are raised.
     """
     table = folder / "scores.tsv"
     table.unlink(missing_ok=True)
@@ -189,7 +189,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
         tail = "\n".join(hidden or result.stderr.strip().splitlines()[-8:])
         raise ScoringError(
             f"OmniSTEval ended with exit status {result.returncode}:\n{tail}\n"
-            f"repeat it with: {shlex.join(['omnisteval', *arguments])}"
+            f"to repeat the call: {shlex.join(['omnisteval', *arguments])}"
         )
     with table.open(encoding="utf-8", newline="") as stream:
         return {row["metric"]: row["value"] for row in csv.DictReader(stream, delimiter="\t")}
@@ -216,7 +216,7 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
 
 
 def scorer_settings(target: str) -> dict[str, str]:
-    """Return the YAML by which scorers join units that are whole words or single characters."""
+    """Return the settings with which scorers join units of whole words or single characters."""
     return {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
 
 

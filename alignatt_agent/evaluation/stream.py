@@ -1,4 +1,4 @@
-"""Streaming of runs with the official harness: inputs, shared engines, and logs."""
+"""Stream runs with the official harness, with shared engines."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
-    """Stream prepared runs with engines loaded once, up to the first failure; return success."""
+    """Load engines once and stream runs up to the first failure; return whether all succeeded."""
     if not runs:
         return True
     announce(runs)
@@ -29,7 +29,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
 
 
 def prepare(run: EvalRun, keep_talks: bool = False) -> None:
-    """Replace the files of an earlier stream by new inputs; ``keep_talks`` keeps finished jobs."""
+    """Replace the files of an earlier stream by new inputs; ``keep_talks`` keeps finished talks."""
     assert run.choice is not None
     run.files.clean({run.files.parts} if keep_talks else set())
     config = run.choice.config.for_target(run.target)

@@ -1,9 +1,9 @@
-"""Logs whose units are subwords: their kind, and how to join them.
+"""Detect logs whose units are subwords, and how to join them.
 
-An evaluation YAML tells Simulstream how to join the units. ``detokenizer_type: simuleval``
-concatenates them (``latency_unit: word`` with spaces, ``char`` without, ``spm`` as SentencePiece
-does); ``hf`` uses the tokenizer of a Transformers processor, ``canary`` a NeMo model. Pieces that
-are joined as words score near zero without any error.
+An evaluation YAML states how Simulstream joins the units. ``detokenizer_type: simuleval``
+concatenates them (``latency_unit: word`` with spaces, ``char`` without spaces, ``spm`` like
+SentencePiece). ``hf`` uses the tokenizer of a Transformers processor; ``canary`` uses a NeMo
+model. Subwords that are joined as words score near zero, without any error.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ SENTENCEPIECE, BYTE_LEVEL, WORDPIECE = "SentencePiece", "byte-level BPE", "WordP
 MARKS = {SENTENCEPIECE: "▁", BYTE_LEVEL: "Ġ", WORDPIECE: "##"}
 
 SHARE = 0.05
-"""Share of units that begin with a mark. In a dev-low log cut by small tokenizers of the three
-kinds, 25 % and more do; of words only some Maltese names (Ġ)."""
+"""Share of units that begin with a mark. In a dev-low log, split by small tokenizers of the three
+kinds, at least 25 % do. Of whole words, only some Maltese names do (Ġ)."""
 
 REMEDY = (
-    "state in a YAML file how to join them and name the file with --log-config; "
+    "write a YAML file that states how to join them, and pass it with --log-config; "
     "`simulstream-eval --help` shows the keys"
 )
 
 
 def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
-    """Return which of ``MARKS`` the units of a log carry, with an example; ``None`` for words."""
+    """Return the kind of subwords in a log (see ``MARKS``) and an example; ``None`` for words."""
     for kind, mark in MARKS.items():
         marked = [unit for unit in units if unit.startswith(mark) and unit != "##"]
         if len(marked) > SHARE * len(units):
@@ -34,7 +34,7 @@ def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
 
 
 def joined_pieces(config: Path) -> Sequence[str]:
-    """Return the kinds of pieces that an evaluation YAML joins; none without such a file."""
+    """Return the kinds of subwords that an evaluation YAML joins; none without such a file."""
     if not config.is_file():
         return ()
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))

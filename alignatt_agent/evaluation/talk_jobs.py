@@ -1,4 +1,4 @@
-"""Runs on a cluster, with one job per talk; logs are joined in the order of the talks."""
+"""Stream runs on a cluster with one job per talk; join the logs in the order of the talks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOGS = ("metrics", "records", "clock", "log")
 
 @dataclass(frozen=True, slots=True)
 class TalkResult:
-    """One streamed talk: stem of the recording, device, files by names in ``LOGS``, models."""
+    """One streamed talk: its stem, the device, the contents of ``LOGS``, and the models."""
 
     talk: str
     device: str
@@ -39,7 +39,7 @@ class TalkResult:
 
 
 def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: bool) -> bool:
-    """Join a cluster and stream prepared runs; return whether all were streamed to their end."""
+    """Join a cluster and stream prepared runs; return whether all are complete."""
     announce(runs)
     with joined(cluster.address):
         from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
@@ -54,7 +54,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
 
 
 def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
-    """Stream a run of one talk, given with its WAV file; engines are kept for the next one."""
+    """Stream a run of one talk, given with its WAV file; keep the engines for the next talk."""
     (talk,) = run.devset.talks
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / talk.wav.name
@@ -69,7 +69,7 @@ def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResu
             if (path := getattr(here.files, name)).is_file()
         }
     assert run.choice is not None
-    # The models as they fit on this worker's GPU.
+    # The models that fit on this worker's GPU.
     models = run.agent_class.runtime.resolve(run.choice.config).identities()
     return TalkResult(talk.name, device(), logs, models)
 
@@ -125,7 +125,7 @@ def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
     found = {}
     if run.files.parts.is_file():
         for text in run.files.parts.read_bytes().split(b"\n"):
-            with contextlib.suppress(ValueError):  # the call was interrupted while writing
+            with contextlib.suppress(ValueError):  # the earlier call was interrupted while writing
                 line = json.loads(text)
                 if run.signed(line.pop("signature")):
                     found[line["talk"]] = TalkResult(**line)
@@ -133,7 +133,7 @@ def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
 
 
 def _put_together(run: EvalRun, results: Mapping[str, TalkResult]) -> None:
-    """Write the logs of a run as one process would have written them."""
+    """Write the logs of a run in the form that one process would write."""
     talks = run.devset.talks
     done = [results[talk.name] for talk in talks]
     for name in LOGS:

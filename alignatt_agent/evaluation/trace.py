@@ -1,4 +1,4 @@
-"""``steps.jsonl``, the trace of a run: a line per chunk, with the fields of ``types.Step``."""
+"""Read and write ``steps.jsonl``, the trace of a run: one ``types.Step`` per line and chunk."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields

@@ -1,8 +1,8 @@
-"""Word errors of the speech side: of whole transcripts, and of the newest words of the live tail.
+"""Count word errors of whole transcripts, and of the newest words of the live tail.
 
 In languages without spaces between words, characters are counted instead of words.
-The last words of each chunk's hypothesis may change later. Each shown word is compared with the
-reference around it; errors are grouped by the distance of the word to the end of the audio.
+The last words of each chunk's hypothesis may change later. Each of these words is compared with the
+nearby reference; errors are grouped by the distance from the word to the end of the audio.
 """
 
 import unicodedata
@@ -22,13 +22,13 @@ from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import TalkStep
 
 BEFORE_S, AFTER_S = 1.0, 0.5
-"""Reference around an utterance, in seconds: word times and segment borders have errors."""
+"""Margin of the reference around an utterance, in seconds, for errors in word times."""
 
 BIN_S, BINS = 0.125, 16
 """Width of a bin in seconds; words that ended earlier than all bins are not compared."""
 
 PLATEAU_S = 1.0
-"""Words that ended this long ago have stable error rates."""
+"""Seconds after the end of a word from which its error rate is assumed to be stable."""
 
 Counts = npt.NDArray[np.int64]
 Rates = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ _BAND = (5, 95)
 
 
 def plain_words(text: str, spaced: bool = True) -> list[str]:
-    """Return the words, or characters, of ``text`` without punctuation and case."""
+    """Return the words or characters of ``text``, without punctuation and case."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")  # noqa: RUF001
     folded = folded.replace("\u0e4d\u0e32", "\u0e33")  # NFKC splits a Thai vowel into two
     kinds = ((char, unicodedata.category(char)) for char in folded)
@@ -48,7 +48,7 @@ def plain_words(text: str, spaced: bool = True) -> list[str]:
 
 
 def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, str]]]:
-    """Return the reference transcript of each talk: start, end and text of its segments."""
+    """Return the start, end and reference text of the segments of each talk."""
     if devset.transcript is None:
         raise DevSetError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
     lines = map(str.strip, read_lines(devset.transcript))
@@ -71,8 +71,8 @@ def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
 def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str) -> dict[str, Any]:
     """Return word error rates of a spoken language in percent, without case and punctuation.
 
-    The keys are ``wer`` of all talks, ``wer_interval`` (its 95 % bootstrap interval over segments),
-    ``wer_TALK`` of each talk, ``wer_exact`` (with case and punctuation) and ``cer`` (characters).
+    The keys are ``wer`` over all talks, ``wer_interval`` (95 % bootstrap interval over segments),
+    ``wer_TALK`` for each talk, ``wer_exact`` (with case and punctuation) and ``cer`` (characters).
     """
     import jiwer
 
@@ -117,7 +117,7 @@ def format_wer(report: Mapping[str, Any]) -> str | None:
 def segment_errors(
     segments: Sequence[str], transcript: str, spaced: bool = True
 ) -> tuple[Counts, Counts]:
-    """Align a talk's transcript; return word errors and reference words of each segment."""
+    """Align a talk's transcript; return the number of errors and words of each segment."""
     import jiwer
 
     plain = [plain_words(segment, spaced) for segment in segments]
@@ -137,7 +137,7 @@ def segment_errors(
 
 @dataclass(frozen=True, slots=True)
 class TailErrors:
-    """Counts of shown and wrong words, ``[talks, bins]``, by distance to the end of the audio.
+    """Counts of all and of wrong words, ``[talks, bins]``, by distance to the end of the audio.
 
     ``edges_s`` has the borders of the bins, one more than there are bins.
     """
@@ -147,11 +147,11 @@ class TailErrors:
     words: Counts
 
     def rates(self) -> Rates:
-        """Return the error rate of each bin; NaN where no word was shown."""
+        """Return the error rate of each bin; a bin without a word has NaN."""
         return _rate(self.errors.sum(0), self.words.sum(0))
 
     def bands(self) -> tuple[Rates, Rates]:
-        """Return the ends of the 90 % band of each bin; resamples draw talks."""
+        """Return the limits of the 90 % band of each bin; resamples draw talks."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # bins without a word stay NaN
             low, high = np.nanpercentile(_drawn(self.errors, self.words), _BAND, axis=0)
@@ -160,8 +160,8 @@ class TailErrors:
     def hold_back_s(self) -> float | None:
         """Return the distance from which the error rate is stable; ``None`` for too few words.
 
-        There begins the first bin whose error rate is not above the band of all words at least
-        ``PLATEAU_S`` old.
+        This is the start of the first bin whose error rate is not above the band of all words that
+        are at least ``PLATEAU_S`` old.
         """
         settled = np.array(self.edges_s[:-1]) >= PLATEAU_S - 1e-9
         wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
@@ -192,7 +192,7 @@ def tail_errors(
         if not record.heard.live.words:
             continue
         if record.talk not in references:
-            raise DevSetError(f"{record.talk} was streamed, but is not in the dev set")
+            raise DevSetError(f"the talk {record.talk} of the run is not in the dev set")
         row = talks.index(record.talk)
         shown = [(plain_words(word.text, spaced), word.end) for word in record.heard.live.words]
         begin, end = record.heard.live.words[0].start - BEFORE_S, record.audio_s + AFTER_S
@@ -213,10 +213,10 @@ def tail_errors(
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
     """Return which words of ``hypothesis`` are correct.
 
-    They are aligned with the fewest edits to any part of ``reference``; the rest costs nothing.
+    It is aligned to any part of ``reference`` with the fewest edits; the rest costs nothing.
     """
     n, m = len(hypothesis), len(reference)
-    edit = 2 * n + 1  # among equally few edits, the most correct words
+    edit = 2 * n + 1  # among alignments with the fewest edits, prefer the most correct words
     cost = [[0] * (m + 1)]
 
     def paired(i: int, j: int) -> int:

@@ -1,16 +1,16 @@
 """Translate a recording, a stream or the microphone into one or more languages.
 
 Examples:
-  print the text when it is emitted:
+  print the text as it is emitted:
     alignatt translate talk.mp3 --target de
 
-  write subtitles in three languages (talk.de.srt, talk.it.srt, talk.zh.srt) and in the spoken one:
+  write subtitles in three target languages and in the spoken one (talk.de.srt, talk.it.srt, ...):
     alignatt translate talk.mp4 --target de it zh en --format srt
 
-  translate a talk of the embedded models, without real models:
+  translate a talk of the embedded dev set, without downloading models:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --config micro-low
 
-  write roll-up captions of the microphone; Enter stops:
+  write roll-up captions from the microphone; press Enter to stop:
     alignatt translate mic --target it --format vtt --times said --output captions
 
   translate raw samples from any program, or a stream from the network:
@@ -23,15 +23,15 @@ Examples:
 formats
   txt     one sentence per line, written when it is emitted
   srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
-  jsonl   one line per unit, written when it is emitted: target, text, start and end of the words
-          that it translates, emission_time (seconds of audio so far; of real time with mic)
+  jsonl   one object per emitted unit: target, text, start and end of the words that it translates,
+          and emission_time (seconds of audio so far; with mic, seconds of real time)
 
-txt and jsonl are printed, or with --output written to STEM.LANG.FORMAT; srt and vtt are always
-files. The default STEM is the name of the recording. Existing files are kept unless --overwrite is
-given.
+txt and jsonl are printed unless --output is given; srt and vtt are always written to files. The
+files are named STEM.CODE.FORMAT; the default STEM is the name of the recording. Existing files are
+refused unless --overwrite is given.
 
-exit status: 0 done; 1 failed while running; 2 nothing was started; 130 interrupted. After a failure
-or an interrupt, the output so far is written.
+exit status: 0 success; 1 failure while running; 2 failure before the start; 130 interrupted. After
+a failure or an interrupt, the output so far is written.
 """
 
 import argparse
@@ -60,22 +60,22 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
 
 REAL, LAPTOP = "default-low", "laptop-low"
-"""Configurations of real models: the default, on a GPU, and one that needs none."""
+"""Configurations with real models: the default, which needs a GPU, and one that needs none."""
 
 ATTEMPTS = 3
 """Number of successive failures after which the stream ends."""
 
 LONG_S = 30.0
-"""Amount of audio without a word that causes a warning."""
+"""Seconds of audio without any word after which a warning is printed."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
-    text = "recording, address that FFmpeg can open, mic, or - for the standard input"
+    text = "a recording, an address that FFmpeg can open, mic, or - for standard input"
     add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
-    captions = "target languages; the spoken language yields captions of the speech itself"
+    captions = "target languages; the spoken language gives captions of the speech itself"
     shared_options(
         parser,
         "set",
@@ -84,9 +84,9 @@ def build_parser() -> argparse.ArgumentParser:
         target={"required": True, "help": captions},
         output={"metavar": "STEM", "help": "write to STEM.CODE.FORMAT instead of the terminal"},
     )
-    add("--format", choices=FORMATS, default="txt", help="see below; default %(default)s")
+    add("--format", choices=FORMATS, default="txt", help="format, see below; default %(default)s")
     text = (
-        "times of subtitles: when the words were spoken, or when the translation was emitted; "
+        "time of a subtitle: when the words were spoken, or when the translation was emitted; "
         "default %(default)s"
     )
     add("--times", choices=("spoken", "said"), default="spoken", help=text)
@@ -99,7 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = build_parser()
     given = parser.parse_intermixed_args(argv)
     if given.input is None and len(given.target) > 1:  # --target de talk.wav
@@ -158,9 +158,9 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
         raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
     for path in paths:
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
-            raise ConfigError(f"--output: {path} is a folder or not writable")
+            raise ConfigError(f"--output: {path} is a folder, or is not writable")
         if path.is_file() and not overwrite:
-            raise ConfigError(f"{path} exists: --overwrite replaces it, --output names another")
+            raise ConfigError(f"{path} exists: add --overwrite, or choose another --output")
 
 
 _ENDS = signal.SIGTERM, signal.SIGHUP
@@ -269,7 +269,7 @@ class LiveTranslation:
             return None
 
     def _fail(self, message: str) -> None:
-        """Report an error, but each only once."""
+        """Report an error, unless it was reported before."""
         self.status = EngineError.exit_status
         if message not in self._told:
             self._told.add(message)

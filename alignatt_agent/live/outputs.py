@@ -16,8 +16,8 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S, RATIO = 10.0, 20
-"""Interval at which subtitles are written, and its least ratio to the time that writing takes."""
-APPROXIMATE = "times are approximate: words were timed by when they were first heard"
+"""Seconds between two writes of subtitles, and the minimum ratio to the duration of a write."""
+APPROXIMATE = "times are approximate: words are timed by the first hypothesis with the word"
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:
@@ -57,7 +57,7 @@ class _Written:
 
 
 class Text(_Written):
-    """Running text, one sentence per line; a line with a label is written when it is complete."""
+    """Running text, one sentence per line; a labelled line is written when it is complete."""
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)

@@ -20,9 +20,9 @@ from alignatt_agent.types.audio import AudioError, Recording
 MICROPHONE, STDIN = "mic", "-"
 
 AHEAD = 1 << 14
-"""Number of pieces that are read ahead: minutes of audio, so none is lost while models load."""
+"""Number of pieces to read ahead: minutes of audio, so none are lost while the models load."""
 NOTE_S, STALL_S = 10.0, 60.0
-"""Seconds without data after which a note is printed, and after which the input counts as ended."""
+"""Seconds without data after which a note is printed, and after which reading fails."""
 
 RECORDERS = (
     ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
@@ -41,7 +41,7 @@ def name_of(source: str) -> str:
 
 
 class Source:
-    """A path, an address, ``"mic"`` or ``"-"``, read in a thread so that a wait can be interrupted.
+    """A path, an address, ``"mic"`` or ``"-"``, read in a thread so that Ctrl-C ends a wait.
 
     Paths and web addresses are opened once, on creation, so that no engine starts if they are
     wrong; other sources may wait for a sender. ``rate`` is the rate of raw samples, in Hz.
@@ -130,7 +130,7 @@ class Source:
 def chunks(
     pieces: Iterable[FloatArray], size: int, waits: Callable[[], bool] | None = None
 ) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples; the last, also before an error, may be shorter.
+    """Yield chunks of exactly ``size`` samples; the last one before the end or an error is shorter.
 
     If ``waits`` is given, it returns whether more audio is available. A chunk then contains all the
     available audio, at least ``size`` samples, so that a slow machine gets longer chunks.
@@ -159,7 +159,7 @@ def _microphone() -> Iterator[IO[bytes]]:
     # In its own session, so that Ctrl-C reaches only this process.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
     assert recorder.stdout is not None
-    stop = "press Enter to stop" if sys.stdin.isatty() else "end it with the recorder"
+    stop = "press Enter to stop" if sys.stdin.isatty() else "end the recorder to stop"
     print(f"listening to the microphone with {command[0]}; {stop}", file=sys.stderr)
     try:
         if sys.stdin.isatty():
@@ -181,7 +181,7 @@ def _recorder() -> tuple[str, ...]:
             return command
     names = ", ".join(command[0] for command in RECORDERS)
     raise AudioError(
-        f"no program records the microphone: install one of {names} (packages pipewire-bin, "
+        f"found no program that records audio: install one of {names} (packages pipewire-bin, "
         "pulseaudio-utils, alsa-utils), or pipe audio into `alignatt translate -`"
     )
 
@@ -189,7 +189,7 @@ def _recorder() -> tuple[str, ...]:
 def with_progress(
     chunks: Iterable[FloatArray], seconds: float | None, shown: bool
 ) -> Iterable[FloatArray]:
-    """Show the progress in seconds of audio, and the time left."""
+    """Show the progress in seconds of audio, and the remaining time."""
     often = 0.5 if sys.stderr.isatty() else 10
     with tqdm(
         total=seconds, unit=" s of audio", unit_scale=True, disable=not shown, mininterval=often

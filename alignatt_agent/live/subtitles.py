@@ -1,7 +1,7 @@
-"""Subtitles from units with times: readable cues of two lines, as SRT or WebVTT.
+"""Convert units with times to subtitles: readable cues of two lines, as SRT or WebVTT.
 
-Width is measured in columns; a wide character, e.g. a Chinese one, takes two. The limits are those
-of broadcast guidelines: two lines of 42 columns (16 full-width characters), 5/6 s to 7 s, two
+Width is measured in columns; a wide character, e.g. a Chinese one, takes two. The limits follow
+broadcast guidelines: two lines of 42 columns (16 full-width characters), 5/6 s to 7 s, two
 frames between cues, 17 characters per second (9 in Chinese).
 """
 
@@ -24,13 +24,13 @@ LINES = 2
 SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
-"""Words that are separated by a longer silence are not in the same cue."""
+"""Longest silence between two words of a cue."""
 SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
-"""Possible shifts of a cue from its first word, which gain reading time: -0.5 s to 2 s."""
+"""Shifts of a cue from its first word that are tried to gain reading time: -0.5 s to 2 s."""
 FASTEST = 25 / 17
-"""Maximum multiple of the reading speed; it is exceeded only if no shift can prevent this."""
+"""Maximum multiple of the reading speed, exceeded only if no shift prevents it."""
 NEAR = 8
-"""Number of units among which the next cue's start is sought, as languages differ in word order."""
+"""Number of units in which the start of the next cue is sought, as word orders differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def layout(target: Language) -> Layout:
 
 
 def width(text: str) -> int:
-    """Return the columns of a line of ``text``; combining marks take none."""
+    """Return the width of ``text`` in columns; combining marks have none."""
     return sum(_columns(char) for char in text.strip())
 
 

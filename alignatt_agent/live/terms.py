@@ -1,6 +1,6 @@
-"""Propose names and terms for speech.context from a paper, slides or notes of the talk.
+"""Propose names and terms for speech.context from a paper, slides or notes on the talk.
 
-The command counts capitalized words inside sentences, without a model, and prints the list. Check
+The command needs no model: it counts capitalized words inside sentences and prints a list. Check
 the list before you use it.
 
 Examples:
@@ -28,14 +28,14 @@ from alignatt_agent.config.resources import read_text
 _CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
 _NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
 _RUN = re.compile(rf"(?:(?:(?<=[\w,;)] )|(?<=[(\"])){_NAME}|{_MIXED})(?: (?:{_NAME}|{_MIXED}))*")
-"""Words with capitals, at the start of a sentence only if another letter is the capital."""
+"""Words with a capital; at the start of a sentence, another letter must be a capital."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt terms", **page(__doc__))
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE", help=".pdf, UTF-8 text, or .tsv")
+    add("file", type=Path, metavar="FILE", help="PDF, UTF-8 text, or TSV")
     add("--least", type=int, default=2, metavar="N", help="minimum count; default %(default)s")
     text = "maximum number of terms; default %(default)s"
     add("--most", type=int, default=100, metavar="N", help=text)

@@ -1,4 +1,4 @@
-"""Acceptance policies: pure decisions on a draft. A policy is a class in a file, listed here."""
+"""List the acceptance policies, which decide on a draft; each policy is a class."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Union
@@ -24,13 +24,13 @@ POLICIES: dict[str, type[Policy]] = {
 """Every policy by its name."""
 
 DEFAULT = AlignAtt()
-"""The policy of a configuration that names none."""
+"""The policy of a configuration that sets none."""
 
 REASONS = {
     **Policy.reasons,
     **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
 }
-"""Texts for viewers for every reason, see ``Policy``."""
+"""Texts for viewers of every reason, see ``Policy``."""
 
 
 def _named(raw: Any) -> Any:
@@ -50,17 +50,17 @@ _ADAPTER: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
 
 
 def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
-    """Return ``policy`` with some keys changed, or the policy that they name.
+    """Return ``policy`` with some keys changed, or the policy that the keys name.
 
     Raises:
-        pydantic.ValidationError: the keys are not those of the policy.
+        pydantic.ValidationError: the keys do not belong to the policy.
     """
     kept = kept_keys(policy.model_dump(), keys.get("name", policy.name))
     return _ADAPTER.validate_python({**kept, **keys})
 
 
 def kept_keys(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the keys that a policy called ``name`` takes over from another policy."""
+    """Return the keys that the policy ``name`` keeps from another policy."""
     if _named(raw)["name"] == name:
         return dict(raw)
     return {key: value for key, value in raw.items() if key in Policy.model_fields}

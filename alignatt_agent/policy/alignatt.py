@@ -25,29 +25,29 @@ class AlignAtt(Policy):
     The defaults are the paper's setting.
 
     Attributes:
-        drafts: successive drafts of different sources that have to pass the gate with the same
+        drafts: number of successive drafts of different sources that must pass the gate with equal
             tokens; 1 requires no agreement, as in the paper. Errors in a draft of half a sentence
-            attend to accessible words as correct tokens do, but rarely recur in the next draft.
-        normalize: per-head prefix-online z-score before heads are averaged, or ``none``.
+            attend to accessible words like correct tokens, but rarely recur in the next draft.
+        normalize: ``zscore``, a per-head prefix-online z-score before averaging, or ``none``.
         median_width: odd width of the median filter along the source, in tokens; 1 means no filter.
         median: average heads before the filter, as in the paper's text, or filter each head first,
             as in the paper's submission.
-        border_margin: tokens that the peak may reach past the frontier (``b`` of Eq. 5); a
+        border_margin: tokens by which the peak may exceed the frontier (``b`` of Eq. 5); a
             negative value also excludes the last accessible tokens, as AlignAtt does for speech
             frames.
-        tau_argmax: lowest head-averaged attention at the peak (Eq. 6); 0 accepts any.
-        tau_src: lowest attention mass on the accessible source (Eq. 7); 0 accepts any.
+        tau_argmax: minimum head-averaged attention at the peak (Eq. 6); 0 accepts any value.
+        tau_src: minimum attention mass on the accessible source (Eq. 7); 0 accepts any value.
     """
 
     reads: ClassVar[Reads] = "rows"
     reasons: ClassVar[Texts] = {
         StopReason.SOURCE_FRONTIER: (
-            "waiting until “{unsure}” is heard for sure",
-            "waiting for what comes after “{heard}”",
+            "waiting until “{unsure}” is certain",
+            "waiting for the words after “{heard}”",
             "waiting for the next words",
         ),
-        StopReason.ARGMAX_MASS_WEAK: ("not sure yet what “{word}” belongs to",),
-        StopReason.PROVENANCE_WEAK: ("waiting to hear more before “{word}”",),
+        StopReason.ARGMAX_MASS_WEAK: ("not sure yet which word “{word}” translates",),
+        StopReason.PROVENANCE_WEAK: ("waiting for more speech before “{word}”",),
         **DISAGREEMENT,
     }
     name: Literal["alignatt"] = "alignatt"
@@ -104,7 +104,7 @@ class AlignAtt(Policy):
 
 
 class Scan:
-    """One first-failure scan, fed row by row.
+    """One first-failure scan, which processes a draft row by row.
 
     Attributes:
         peaks: source-token argmax of each row so far.
@@ -118,7 +118,7 @@ class Scan:
         self.accessible_mass: list[float] = []
 
     def judge(self, row: FloatArray) -> StopReason | None:
-        """Return why the token of this row, ``[heads, source]``, is rejected, or ``None``."""
+        """Return the reason to reject the token of a row, ``[heads, source]``, or ``None``."""
         mean_row = head_mean(row[None])
         peak = int(self._filter(row).argmax())
         mass = float(mean_row[:, : self._frontier].sum(axis=1)[0])

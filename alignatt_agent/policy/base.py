@@ -1,4 +1,4 @@
-"""The interface of policies: strict settings, and a stateless decision on a draft."""
+"""Define the interface of policies: strict settings and a stateless decision on a draft."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ Reads = Literal["tokens", "rows", "probabilities"]
 Texts = Mapping[str, tuple[str, ...]]
 
 RowScan = Callable[[FloatArray], str | None]
-"""Gets the rows of a draft one by one, ``[heads, source]``; returns why a token is rejected."""
+"""Receives the rows of a draft, ``[heads, source]``; returns the reason to reject a token."""
 
 
 class Policy(BaseModel, ABC):
     """Decides how many leading tokens of a draft may be emitted.
 
-    A policy is its own configuration: the keys under ``policy`` are the fields of the class whose
-    ``name`` stands there. The table in docs/models.md is generated from the docstring.
+    A policy is also its configuration: the keys under ``policy`` are the fields of the class with
+    this ``name``. The table in docs/models.md is generated from the docstring.
     ``lab.curves`` compares the ``examples`` of the fields if its grid has no block for the policy.
 
     Attributes:
-        name: a literal that no other policy has; the key in ``POLICIES``.
-        top_k: number of heads of the head set that are read to judge drafts or to time units.
-        reads: what ``decide`` uses; rows and probabilities need a head set.
+        name: the unique literal of the policy; the key in ``POLICIES``.
+        top_k: number of heads of the head set that are used to judge drafts or to time units.
+        reads: data that ``decide`` uses; rows and probabilities need a head set.
         reasons: human-readable texts for each reason that ``decide`` returns. The live page shows
-            the first one whose fields have values: ``{word}``, the first drafted word that waits;
+            the first text whose fields have values: ``{word}``, the first drafted word that waits;
             ``{heard}`` or ``{unsure}``, the accessible or not yet accessible source word at its
             attention peak.
     """
@@ -68,7 +68,7 @@ class Policy(BaseModel, ABC):
         return frontier
 
     def scan(self, frontier: int) -> RowScan | None:
-        """Start the scan that an engine may run while it drafts; ``None`` if rows do not decide.
+        """Start the scan that an engine may run during a draft; ``None`` if rows are not used.
 
         A draft may end at the first rejected token; the decision is then ``closed``.
         """
@@ -79,5 +79,5 @@ class Policy(BaseModel, ABC):
         return None if self.scan(frontier) is None else Gate(self.model_dump(), frontier)
 
     def alone(self) -> Policy:
-        """Return the policy that judges a single draft without earlier ones, for diagnostics."""
+        """Return the policy that ignores earlier drafts, for diagnostics."""
         return self

@@ -1,4 +1,4 @@
-"""Policies with which the gate is compared, each in its simplest form."""
+"""Other policies for comparison with the gate, each in its simplest form."""
 
 import math
 from itertools import takewhile
@@ -10,11 +10,9 @@ from alignatt_agent.policy.base import Policy, Reads, Texts
 from alignatt_agent.policy.rows import head_mean
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
 
-_HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the sentence turns",)}
+_HELD_BACK: Texts = {StopReason.HELD_BACK: ("waiting a few words, in case the sentence changes",)}
 
-DISAGREEMENT: Texts = {
-    StopReason.DISAGREEMENT: ("not sure yet: a moment ago it wanted to say something else",)
-}
+DISAGREEMENT: Texts = {StopReason.DISAGREEMENT: ("not sure yet: the previous draft was different",)}
 
 
 def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
@@ -29,10 +27,10 @@ def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
 class LocalAgreement(Policy):
     """Accepts the common prefix of successive drafts (Liu et al., Interspeech 2020).
 
-    Only drafts of different sources count: an unchanged source gives the same draft again.
+    Only drafts of different sources are compared: an unchanged source gives the same draft.
 
     Attributes:
-        drafts: drafts that must agree, including the current one.
+        drafts: number of drafts that must agree, including the current draft.
     """
 
     reasons: ClassVar[Texts] = DISAGREEMENT
@@ -47,10 +45,10 @@ class LocalAgreement(Policy):
 
 
 class Confidence(Policy):
-    """Accepts the longest draft prefix whose tokens are all probable enough.
+    """Accepts the longest draft prefix whose tokens all reach a minimum probability.
 
     Attributes:
-        tau_prob: lowest probability that a token may have; 0 accepts any.
+        tau_prob: minimum probability of a token; 0 accepts any token.
     """
 
     reads: ClassVar[Reads] = "probabilities"
@@ -63,7 +61,7 @@ class Confidence(Policy):
         if len(draft.probabilities) != len(draft.token_ids):
             raise ValueError(
                 f"expected one probability per drafted token, got {len(draft.probabilities)} for "
-                f"{len(draft.token_ids)} tokens: draft with a readout that asks for them"
+                f"{len(draft.token_ids)} tokens: draft with a readout that requests them"
             )
         for accepted, probability in enumerate(draft.probabilities):
             if probability < self.tau_prob:
@@ -72,10 +70,10 @@ class Confidence(Policy):
 
 
 class HoldN(Policy):
-    """Accepts all but the last units of a draft, which change most (Liu et al., Interspeech 2020).
+    """Accepts all units of a draft except the last ones (Liu et al., Interspeech 2020).
 
     Attributes:
-        n: stability units to hold back.
+        n: number of stability units to hold back.
     """
 
     reasons: ClassVar[Texts] = _HELD_BACK
@@ -90,12 +88,12 @@ class HoldN(Policy):
 
 
 class EmitAll(Policy):
-    """Accepts whole drafts: the baseline. If there are rows, their peaks are not filtered."""
+    """Accepts whole drafts, as a baseline; the peaks of rows are not filtered."""
 
     name: Literal["none"] = "none"
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept every token of ``draft``; ``frontier`` is used for the diagnostics only."""
+        """Accept every token of ``draft``; ``frontier`` is only used for diagnostics."""
         accepted = len(draft.token_ids)
         if draft.rows is None or not accepted:
             return Decision(accepted, StopReason.DRAFT_END)
@@ -106,14 +104,14 @@ class EmitAll(Policy):
 
 
 class WaitK(Policy):
-    """Writes one unit after ``k`` heard words and ``rate`` units for each further one.
+    """Emits one unit after ``k`` source words, and ``rate`` units for each further word.
 
-    The fixed policy of Ma et al. (ACL 2019) with its catch-up rate, on drafts of a model that was
-    not trained for it.
+    This is the fixed policy of Ma et al. (ACL 2019) with its catch-up rate, for a model that was
+    not trained for this policy.
 
     Attributes:
-        k: words of an utterance to wait for.
-        rate: units written for every heard word, e.g. 1.5 if translations are longer.
+        k: number of source words before the first unit.
+        rate: number of units per source word, e.g. 1.5 if translations are longer.
     """
 
     reasons: ClassVar[Texts] = _HELD_BACK

@@ -1,6 +1,6 @@
-"""The two readings of the attention rows that the gate uses (branches A and B of the paper).
+"""Process attention rows in two ways for the gate (branches A and B of the paper).
 
-Arrays are ``[draft tokens, heads, source tokens]`` or, once heads are averaged,
+Arrays are ``[draft tokens, heads, source tokens]`` or, after heads are averaged,
 ``[draft tokens, source tokens]``. All arithmetic is in float64.
 """
 
@@ -12,7 +12,7 @@ from alignatt_agent.types import FloatArray
 Rows = npt.NDArray[np.float64]
 
 MIN_DEVIATION = 1e-6
-"""Lower bound of the standard deviation in the z-score: that of a single row is 0."""
+"""Lower bound of the standard deviation in the z-score; for a single row, it would be 0."""
 
 
 def head_mean(source: FloatArray | Rows) -> Rows:
@@ -21,10 +21,10 @@ def head_mean(source: FloatArray | Rows) -> Rows:
 
 
 def median_filter(rows: Rows, width: int) -> Rows:
-    """Median along the source axis, the last one; ``width`` is odd and 1 changes nothing.
+    """Filter along the last axis (source) by the median; ``width`` is odd, and 1 has no effect.
 
-    Edges are replicated (``a a | a b c``) for rows of any length. A lone peak on the last source
-    token therefore survives the filter; one token earlier it does not.
+    Edges are replicated (``a a | a b c``) for rows of any length. A single peak on the last source
+    token therefore passes the filter; a single peak one token earlier does not.
     """
     if width == 1:
         return rows
@@ -36,13 +36,13 @@ def median_filter(rows: Rows, width: int) -> Rows:
 
 
 class PeakFilter:
-    """Branch B: the filtered rows of one draft, one after another; settings as in AlignAtt.
+    """Branch B: filters the rows of one draft in order; the settings are those of AlignAtt.
 
     With ``zscore``, rows are normalized by the moments of all rows so far (Welford's update): a row
     is first added to the moments, then shifted by the mean and divided by the population standard
-    deviation, per (head, source token); the deviation is at least ``MIN_DEVIATION``. The first row
-    is therefore all zero, and a row never depends on later tokens: a scan that stops early makes
-    the same decision. The paper does not say whether a row is included in its own moments; only
+    deviation per (head, source token), which is at least ``MIN_DEVIATION``. The first row
+    is therefore all zero. A row never depends on later tokens, so a scan that stops early makes
+    the same decision. The paper does not state whether a row is included in its own moments; only
     including it reproduces the peaks recorded with a real Gemma-4.
     """
 

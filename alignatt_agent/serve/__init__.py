@@ -1,1 +1,1 @@
-"""``alignatt serve``: one speaker, many languages, many viewers, on one port."""
+"""``alignatt serve``: the live server for speakers and viewers, on one port."""

@@ -27,12 +27,12 @@ MOST_WAITING = 32
 """Number of WebSockets that may be open in addition to those of speakers."""
 
 MOST_GUESSES, STRONG = 20, 16
-"""Wrong tokens that an address may send per minute, and minimum length of its tokens after that."""
+"""Wrong tokens that an address may send per minute; afterwards, minimum length of its tokens."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
-"""WebSocket close codes: not allowed, message too long, internal error, try later, server stops."""
+"""WebSocket close codes: forbidden, message too long, internal error, try later, server stops."""
 
 _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
@@ -55,7 +55,7 @@ class RefusedError(AlignAttError):
 def gone(error: Exception) -> RefusedError:
     """Return the error of a talk whose engines failed."""
     return RefusedError(
-        "engine", f"{error}; the engines are being started again, try again in a minute", LATER
+        "engine", f"{error}; the engines are being restarted: try again in a minute", LATER
     )
 
 
@@ -68,24 +68,24 @@ def public(text: str) -> str:
 class Limits:
     """Tokens, allowed origins, and limits of connections."""
 
-    token: str | None = None  # secrets of speakers, one per line; each leaves places to the others
+    token: str | None = None  # secrets of speakers, one per line; each one has reserved places
     viewer_token: str | None = None  # secret of viewers
     origins: Collection[str] = ()  # other hosts whose pages may connect as speakers
     embed: Collection[str] = ()  # other hosts whose pages may show captions
-    hosts: Collection[str] = ()  # host names of this server that clients may use; empty: any
+    hosts: Collection[str] = ()  # host names that clients may use for this server; empty: any
     address: str | None = None  # address in viewers' links, e.g. http://192.168.1.20:8080
     max_speakers: int = 2
     max_viewers: int = 200
     idle_s: float = 60.0  # a speaker is disconnected after this time without a message
     keep_s: float = 600.0  # the text of an empty room is kept for this time
     publish: Collection[str] = ()  # destinations of captions, see ``publish.destination``
-    silent_s: float = 10.0  # time for the first message; later, a silent speaker may be replaced
-    # The hashes of the wrong tokens of the last minute, by address.
+    silent_s: float = 10.0  # time for the first message, and silence before a speaker is replaced
+    # Hashes of the wrong tokens of the last minute, by address.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
-    journal: Path | None = None  # folder of the ``Journal``; without it, nothing is written to disk
+    journal: Path | None = None  # folder of the ``Journal``; without it, no text is on disk
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
-        """Return a link to captions, which contains only the viewers' token.
+        """Return a link to captions that contains only the viewers' token.
 
         ``path`` is the path prefix that a proxy adds to the pages.
         """
@@ -99,17 +99,17 @@ class Limits:
         host = connection.headers.get("host", "")
         names = {*self.hosts, *(_host(origin) for origin in self.origins)}
         if self.hosts and _host(f"//{host}") not in names:
-            # DNS rebinding: the host name of a foreign page now points to this machine.
+            # DNS rebinding: a foreign page's host name now points to this machine.
             raise RefusedError(
-                "host", f"this server is not known as {host!r}: add --origin https://{host}"
+                "host", f"unknown host name {host!r}: start with --origin https://{host}"
             )
         origin = connection.headers.get("origin")
         known = {*self.origins, *(self.embed if viewing else ())}
         if origin and _split(origin).netloc != host and origin not in known:
             option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
-            raise RefusedError("origin", f"a page of {origin[:80]} may not connect: add {option}")
+            raise RefusedError("origin", f"pages of {origin[:80]} are refused: start with {option}")
         given, client = _shown(connection), connection.client
-        address = ":".join(client.host.split(":")[:4]) if client else ""  # for IPv6, the network
+        address = ":".join(client.host.split(":")[:4]) if client else ""  # IPv6: the network part
         wrong = self.guesses.get(address, set())
         wait = len(wrong) >= MOST_GUESSES
         accepted = [*(self.token or "").splitlines(), viewing and self.viewer_token]
@@ -126,7 +126,7 @@ class Limits:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether an address is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -134,7 +134,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _shown(connection: HTTPConnection) -> str:
-    """Return the token of a request, from its URL, as browsers set no headers, or its header."""
+    """Return the token from the URL (browsers cannot set headers) or the header of a request."""
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     given = value if scheme.lower() == "bearer" else ""
     return connection.query_params.get("token") or given.strip()

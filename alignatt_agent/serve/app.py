@@ -1,4 +1,4 @@
-"""The ASGI application: pages, sockets, server-sent events and health on one port."""
+"""Create the ASGI application: pages, sockets, server-sent events and health on one port."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ _TEXTS = f"export const REASONS = {json.dumps(REASONS)}"
 LOGGER = logging.getLogger(__name__)
 
 HEARTBEAT_S = 15
-"""Interval of the server's events, as proxies close silent connections."""
+"""Seconds between events of the server, because proxies close silent connections."""
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -52,7 +52,7 @@ HEADERS = {
     "permissions-policy": "microphone=(self)",
     "cache-control": "no-cache",
 }
-"""Headers of all answers: no referrer, which may contain a token, and no outdated scripts."""
+"""Headers of all responses: no referrer, as it may contain a token, and no cached scripts."""
 
 
 def _policy(embed: Collection[str], style: str = "") -> str:
@@ -75,7 +75,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        AppStatus.enable_automatic_graceful_drain = False  # viewers receive the end first
+        AppStatus.enable_automatic_graceful_drain = False  # viewers first receive the last text
         watching = asyncio.create_task(service.watch())
         posting = [asyncio.create_task(publish(service.viewer, item)) for item in limits.publish]
         try:
@@ -123,7 +123,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
         if room is None:
             raise RefusedError("room", f"there is no room {name[:80]!r}", status=404)
         if kind not in FORMATS:
-            text = f"unknown format {kind[:20]!r}; known: {', '.join(FORMATS)}"
+            text = f"unknown format {kind[:20]!r}; expected {', '.join(FORMATS)}"
             raise RefusedError("format", text, status=400)
         content = await asyncio.to_thread(transcript, room, target, kind)
         file = f"{room.name}.{target}.{kind}"
@@ -178,12 +178,12 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
 
 def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRoute]:
-    """Return the routes of all wires, with a common count of connections."""
+    """Return the routes of all wires, which share one count of connections."""
     opened: set[Connection] = set()
 
     def route(path: str, wire: ModuleType) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
-            await socket.accept()  # a browser gets the reason only over an open connection
+            await socket.accept()  # browsers receive the reason only on an open connection
             connection = Connection(socket, service)
             try:
                 connection.token = service.limits.check(socket)
@@ -207,18 +207,18 @@ def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRou
 
 
 def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> None:
-    """Count a connection; if there are too many, close the one that has been silent longest."""
-    others = len((limits.token or "").splitlines()) - 1  # each of them reserves a place
+    """Count a connection; if there are too many, close the one with the longest silence."""
+    others = len((limits.token or "").splitlines()) - 1  # each other token reserves a place
     own = [one for one in opened if others > 0 and one.token == connection.token]
     full = len(opened) >= limits.max_speakers + MOST_WAITING
     crowd = own if len(own) >= max(1, limits.max_speakers - others) else opened if full else ()
     if crowd and not _end_silence(crowd, limits):
-        raise RefusedError("busy", f"{len(crowd)} connections are open: try later", LATER)
+        raise RefusedError("busy", f"{len(crowd)} connections are open: try again later", LATER)
     opened.add(connection)
 
 
 def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
-    """Close the connection that has been silent longest, but a speaker's only after a while."""
+    """Close the connection with the longest silence; a speaker's only after ``silent_s``."""
     now = time.monotonic()
     found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:
@@ -229,7 +229,7 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
 
 
 def _refusal(service: Service, error: Exception) -> RefusedError:
-    """Count a refusal; log an internal error in one line, and tell the client only its type."""
+    """Count a refusal; log an internal error in one line, and send the client only its type."""
     if isinstance(error, EngineError):
         error = gone(error)
     if not isinstance(error, RefusedError):
@@ -241,7 +241,7 @@ def _refusal(service: Service, error: Exception) -> RefusedError:
 
 
 def _safe(app: ASGIApp, embed: Collection[str]) -> ASGIApp:
-    """Add ``HEADERS`` and the content security policy to every answer of an application."""
+    """Add ``HEADERS`` and the content security policy to every response of an application."""
     added = HEADERS | {"content-security-policy": _policy(embed)}
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:

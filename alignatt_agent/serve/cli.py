@@ -1,29 +1,29 @@
 """Translate talks live: a page for the speaker, captions for viewers.
 
 Examples:
-  the embedded models (they translate only talks such as those of micro_models/devset):
+  serve the embedded models, which translate only talks such as those in micro_models/devset:
     alignatt serve --config micro-low
 
-  Open http://127.0.0.1:8080/ to translate the microphone or a file. If the room has a name, e.g.
+  Open http://127.0.0.1:8080/ to translate the microphone or a file. If the room has a name such as
   "talk", viewers can open its captions at any time:
     http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, a phone
     http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
   show captions on the page of an event:
     alignatt serve --config micro-low --embed https://event.example.org
 
-  captions for a lecture hall; the microphone needs HTTPS, and therefore a proxy (docs/serve.md):
+  serve a lecture hall; the microphone needs HTTPS, which a proxy provides (docs/serve.md):
     export ALIGNATT_TOKEN=$(cat speaker.txt)      # openssl rand -hex 16 > speaker.txt
     alignatt serve --config default-low --host 0.0.0.0
     alignatt serve --config default-low --origin https://captions.example.org
 
-  forty rooms: 4 to 20 replicas of the engines on a Ray cluster, six speakers on each:
+  serve many rooms with 4 to 20 replicas of the engines on a Ray cluster, six speakers on each:
     alignatt serve --config default-low --ray 10.0.0.1:6379 --replicas 4 20 --max-speakers 6
 
-Audio is never stored. Text is kept in memory until the room has been empty for ten minutes. With
---journal DIR it is also stored on disk, so that talks survive a restart of the server. After
-Ctrl-C, the server translates the last words of every speaker, then stops.
+Audio is never stored. Text is kept in memory until its room has been empty for ten minutes. With
+--journal DIR, text is also stored on disk, so that talks survive a restart of the server. After
+Ctrl-C, the server translates the last words of every speaker and then stops.
 
-exit status: 0 stopped; 1 the engines failed; 2 nothing was started
+exit status: 0 stopped by a signal; 1 the engines failed; 2 failure before the start
 """
 
 import argparse
@@ -56,35 +56,35 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
     shared_options(parser, "set", config={"required": True})
-    text = "address to listen on; other addresses than loopback need --token; default %(default)s"
+    text = "address to listen on; all except loopback need --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
-    add("--port", type=int, default=8080, help="default %(default)s")
-    text = "secrets of speakers (?token=..., or Authorization: Bearer ...), one per line; "
-    text += "default: the variable ALIGNATT_TOKEN, which ps does not show"
+    add("--port", type=int, default=8080, help="port to listen on; default %(default)s")
+    text = "secrets of speakers, one per line (sent as ?token=... or Authorization: Bearer ...); "
+    text += "default: the environment variable ALIGNATT_TOKEN, which ps does not show"
     add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
-    text = "address of the server behind a proxy, for links; further ones: hosts of speakers' pages"
+    text = "public address of the server, for links; repeat for further hosts of speakers' pages"
     add("--origin", action="append", default=[], metavar="URL", help=text)
-    text = "pages that may show captions, in a frame or by scripts, e.g. https://event.example.org"
+    text = "hosts of pages that may show captions, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
-    text = "maximum number of streams, with --ray per replica; default %(default)s"
+    text = "maximum number of speakers (with --ray, per replica); default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
-    text = "keep the text of an empty room for this long; default %(default)g"
+    text = "time for which the text of an empty room is kept; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
-    text = "store text, but no audio, in this folder, so that talks and links survive a restart"
+    text = "store text (never audio) in this folder, so that talks and links survive a restart"
     add("--journal", type=Path, metavar="DIR", help=text)
     connection.add_options(parser, "serve")
-    text = "number of replicas of the engines, or minimum and maximum; needs --ray; default 1"
+    text = "number of replicas of the engines, or its minimum and maximum; needs --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
 
 
 def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None = None) -> int:
-    """Run the command line; returns the exit status.
+    """Run the command line; return the exit status.
 
-    It calls ``begin`` with the address of the page as soon as clients can connect.
+    As soon as clients can connect, ``begin`` is called with the address of the page.
     """
     arguments = build_parser().parse_args(argv)
     limits = read_limits(arguments)
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
         destination(item, [*resolved.head_sets, config.source_language])
     if cluster is not None:
         return serve_on_ray(arguments, resolved, limits, cluster, replicas)
-    # These imports take seconds; an error in the command line comes first.
+    # These imports take seconds, so the command line is checked first.
     from alignatt_agent.serve.engines import SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
@@ -130,13 +130,13 @@ def serve_on_ray(
     cluster: connection.ClusterOptions,
     replicas: tuple[int, int],
 ) -> int:
-    """Serve on a cluster until a signal; returns the exit status."""
+    """Serve on a cluster until a signal arrives; return the exit status."""
     with connection.joined(cluster.address):
         from alignatt_agent.serve.on_ray import deployed
         from alignatt_agent.serve.replicas import Scale
 
         scale = Scale(*replicas, limits.max_speakers, cluster.share())
-        print(f"starting {replicas[0]} x the engines of {arguments.config} ...", flush=True)
+        print(f"starting {replicas[0]} replica(s) of {arguments.config} ...", flush=True)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -153,13 +153,13 @@ def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
         f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
     )
     if limits.address:
-        print(f"viewers of the room talk: {limits.viewers('', room='talk')}", flush=True)
+        print(f"link for viewers of the room talk: {limits.viewers('', room='talk')}", flush=True)
 
 
 def _base(host: str, port: int) -> str:
     if host in ("0.0.0.0", "::"):
         with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, but takes the address of the route
+            probe.connect(("192.0.2.1", 9))  # sends no packet, but selects the address of the route
             host = probe.getsockname()[0]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -170,7 +170,7 @@ def read_replicas(arguments: Namespace) -> tuple[int, int]:
     if given is None:
         return 1, 1
     if arguments.ray is None:
-        raise ConfigError("--replicas has no meaning without --ray")
+        raise ConfigError("--replicas needs --ray")
     if len(given) > 2 or not 1 <= given[0] <= given[-1]:
         raise ConfigError(f"--replicas must be N, or a minimum and a maximum, got {given}")
     return given[0], given[-1]
@@ -181,7 +181,7 @@ def read_limits(arguments: Namespace) -> Limits:
     here, local = (arguments.host, arguments.port), is_loopback(arguments.host)
     if not local and not arguments.token:
         raise ConfigError(
-            f"--host {arguments.host} accepts other machines: set a secret with ALIGNATT_TOKEN or "
+            f"--host {arguments.host} lets others connect: set a secret with ALIGNATT_TOKEN or "
             "--token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
         )
     for option in ("origin", "embed"):
@@ -196,7 +196,7 @@ def read_limits(arguments: Namespace) -> Limits:
     if not 0 <= arguments.port < 2**16:
         raise ConfigError(f"--port must be between 0 and 65535, got {arguments.port}")
     viewers = None
-    if arguments.token:  # slow against guessing
+    if arguments.token:  # scrypt is slow, which prevents guessing
         key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)
         viewers = key.hex()
     return Limits(

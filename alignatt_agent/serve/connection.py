@@ -17,14 +17,14 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
-"""A client that reads nothing for this time counts as disconnected."""
+"""Time after which a client that reads nothing is treated as disconnected."""
 
 REASON = 120
 """Maximum length of the reason of a close, in bytes of UTF-8 (RFC 6455 allows 123)."""
 
 
 class Connection:
-    """An accepted WebSocket of a client."""
+    """An accepted WebSocket connection of a client."""
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
         self._socket, self._service = socket, service
@@ -32,7 +32,7 @@ class Connection:
         self.sent = 0  # messages so far
         self.token, self.speaking = "", False  # the client's token; whether it is a speaker
         self._gone = False
-        self.since = math.inf  # begin of the current wait for a message
+        self.since = math.inf  # start of the current wait for a message
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
@@ -88,9 +88,9 @@ class Connection:
         self._gone = True
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
-        """Run a speaker's stream until it fails or ``listening`` ends because the speaker stops.
+        """Run a speaker's stream until it fails, or until the speaker stops and ``listening`` ends.
 
-        The audio received so far is translated in either case.
+        In either case, the audio received so far is translated.
 
         Raises:
             RefusedError: the message is invalid, the engines failed, or the server stops.
@@ -111,7 +111,7 @@ class Connection:
                 await asyncio.wait({running})
             running.result()
             if stopped:
-                raise RefusedError("closing", "the server stops", GOING)
+                raise RefusedError("closing", "the server is shutting down", GOING)
             feeding.result()
         finally:
             self.speaking = False
@@ -122,8 +122,8 @@ class Connection:
 
 def _json(text: str) -> dict[str, Any]:
     if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
-        raise RefusedError("message-size", "a long message may contain only audio", TOO_BIG)
-    with contextlib.suppress(ValueError):  # which deep nesting and half a surrogate pair are, too
+        raise RefusedError("message-size", "a long JSON message may contain only audio", TOO_BIG)
+    with contextlib.suppress(ValueError):  # also raised for deep nesting and half a surrogate pair
         if isinstance(data := from_json(text), dict):
             return data
     raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")

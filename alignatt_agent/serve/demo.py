@@ -1,15 +1,15 @@
-"""Demonstrate the embedded models: captions of a talk in three languages, without a GPU.
+"""Demonstrate the embedded models: show captions of a talk in three languages, without a GPU.
 
 Examples:
-  serve the pages and play two talks of the package in real time; Ctrl-C stops:
+  serve the pages and play two embedded talks in real time (press Ctrl-C to stop):
     alignatt demo
-  translate the talk once, as fast as this machine can, to the terminal:
+  print the translation of one talk, as fast as this machine can translate it:
     alignatt demo --once
 
-The models know only a small generated language. The demo shows that the installation works; it is
-not evidence about real models.
+The models translate only a small generated language. The demo shows that the installation works; it
+is not evidence about real models.
 
-exit status: 0 done; 1 failed while running; 2 nothing was started
+exit status: 0 success; 1 failure while running; 2 failure before the start
 """
 
 import argparse
@@ -28,7 +28,7 @@ CONFIG, TARGETS = "micro-low", ("de", "it", "zh")
 TALKS = ("micro_models/talks/talk-a.flac", "micro_models/talks/talk-b.flac")
 
 CHUNK = 1600
-"""Samples of a message: 100 ms."""
+"""Number of samples in a message, 100 ms."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -37,12 +37,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--once", action="store_true", help="print the translation of one talk, then exit"
     )
-    parser.add_argument("--port", type=int, default=8080, help="default %(default)s")
+    parser.add_argument("--port", type=int, default=8080, help="port; default %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     given = build_parser().parse_args(argv)
     talks = [str(find_path(talk)) for talk in TALKS]
     if given.once:
@@ -53,14 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def begin(address: str) -> None:
         threading.Thread(target=_play, args=(address, talks), daemon=True).start()
-        print(f"{address}captions?room=demo&target=de shows two talks", flush=True)
+        print(f"{address}captions?room=demo&target=de shows the captions of two talks", flush=True)
 
     os.environ.pop("ALIGNATT_TOKEN", None)  # the server is only for this machine
     return serve(["--config", CONFIG, "--port", str(given.port)], begin)
 
 
 def _play(address: str, talks: Sequence[str]) -> None:
-    """Send talks to a room of the server, in real time, until the server stops."""
+    """Send talks to a room of the server in real time, until the server stops."""
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 

@@ -1,4 +1,4 @@
-"""The engines that all speakers share: their start, supervision and restart."""
+"""Start, supervise and restart the engines that all speakers share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EnginePool(ABC):
     def open_stream(
         self, source: Language, targets: Sequence[Language], context: str
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
-        """Open a stream on the engines, or raise ``RefusedError`` if none are available."""
+        """Open a stream on the engines; raise ``RefusedError`` if none are available."""
 
     def restart_dead(self) -> None:  # noqa: B027 - replicas need none
         """Restart dead engines in the background."""
@@ -62,7 +62,7 @@ class EnginePool(ABC):
 
 
 class _Latest:
-    """The currently running engine of a role: streams keep their state during a restart."""
+    """The current engine of a role; streams keep their state during a restart."""
 
     def __init__(self, shared: SharedEngines, role: str) -> None:
         self._shared, self._role = shared, role
@@ -126,12 +126,12 @@ class SharedEngines(EnginePool):
             try:
                 await asyncio.to_thread(self.load)
                 self.restarts += 1
-                LOGGER.warning("the engines work again")
+                LOGGER.warning("the engines are running again")
                 return
             except Exception as error:
                 name = "" if isinstance(error, AlignAttError) else f"{type(error).__name__}: "
                 self.error = f"{name}{error}"
-                LOGGER.error("the engines do not start: %s", self.error)
+                LOGGER.error("the engines failed to start: %s", self.error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 

@@ -1,8 +1,8 @@
 """An append-only journal of talks, one file for each, so that talks survive a restart.
 
-The first line of a file contains the room and its key. The others are events as viewers get them,
-and states from which the talk can be resumed (``Tail``). The file is removed when the server
-forgets the talk. A thread writes the files, so a slow disk does not block the event loop.
+The first line of a file contains the room and its key. The other lines are events for viewers,
+and states from which the talk can be resumed (``Tail``). The file is deleted when the server
+discards the talk. A thread writes the files, so a slow disk does not block the event loop.
 """
 
 import logging
@@ -20,7 +20,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Journal:
-    """The folder of a journal, which only one server may use; without one, nothing is written."""
+    """The folder of a journal, for one server at a time; without a folder, nothing is written."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder and folder.absolute()
@@ -35,7 +35,7 @@ class Journal:
                 raise ConfigError(f"--journal {folder}: {problem}") from None
 
     def append(self, talk: str, *lines: str) -> Future[None] | None:
-        """Start to append lines; if the process is killed, all of them are written or none."""
+        """Start to append lines; if the process is killed, either all or none are written."""
         if self.folder is None:
             return None
         data = "".join(f"{line}\n" for line in lines).encode()
@@ -61,7 +61,7 @@ class Journal:
                     key = Key.model_validate_json(lines[0])
                     yield path.stem, key, [LINE.validate_json(line) for line in lines[1:]]
             except ValueError as error:
-                LOGGER.error("%s is skipped: %s", path, " ".join(str(error).split()))
+                LOGGER.error("skipped %s: %s", path, " ".join(str(error).split()))
 
     def _write(self, talk: str, path: Path, data: bytes) -> None:
         if talk in self._broken:
@@ -71,4 +71,4 @@ class Journal:
                 file.write(data)
         except OSError as error:
             self._broken.add(talk)
-            LOGGER.error("the journal of a talk ends here; the talk continues: %s", error)
+            LOGGER.error("cannot write the journal of a talk, which continues: %s", error)

@@ -1,4 +1,4 @@
-"""Messages of our protocol, one class per ``type``, for wires, rooms, the journal and the pages.
+"""Define the messages of our protocol, with one class per ``type``.
 
 Times are seconds from the start of the talk.
 """
@@ -22,7 +22,7 @@ Maybe = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
 
 
 class Timed(NamedTuple):
-    """A word, as text to append, and the time at which it was spoken."""
+    """A word as text to append, and the time at which it was spoken."""
 
     text: str
     start: float
@@ -39,10 +39,10 @@ class Unit(NamedTuple):
 
 
 HeardWord = tuple[str, float, float, Literal["settled", "stable", "new"]]
-"""A word as in ``Timed``. It may change unless it is settled; a stable one is in two hypotheses."""
+"""A word as in ``Timed``. It may change unless settled; a stable word is in two hypotheses."""
 
 Token = tuple[str, int | None, float | None]
-"""Text of a drafted token, the source word at its attention peak, and its accessible mass."""
+"""Text of a drafted token, source word at its attention peak, and attention to accessible words."""
 
 
 class Message(Strict):
@@ -50,19 +50,19 @@ class Message(Strict):
 
 
 class Start(Strict):
-    """The request of a speaker: our message ``start``. Other wires convert their requests to it."""
+    """The request of a speaker, ``start``; other wires convert their requests to this message."""
 
     type: Literal["start"] = "start"
-    targets: tuple[str, ...] = Field(max_length=16)  # the spoken language yields captions
+    targets: tuple[str, ...] = Field(max_length=16)  # the spoken language gives captions
     source: str | None = None  # code or name of the spoken language; default: the configured one
     sample_rate: int | float = SAMPLE_RATE  # of the audio, in Hz
     detail: Literal["text", "words", "why"] = "text"  # see ``LEFT_OUT``
     room: str | None = None  # default: an unguessable name
     session: str | None = None  # key of a talk to resume
     new: bool = False  # begin a new talk in the same room
-    # The client has kept the audio of that talk from this time on, and sends it again.
+    # The client has kept the audio of that talk from this time on, and resends it.
     kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None  # ``id`` of the last message that the client received of that talk
+    since: str | None = None  # ``id`` of the last message of that talk that the client received
     live: bool = True  # process waiting audio in longer steps
     # Names and terms of the talk; default: the configured ones.
     context: str | None = Field(default=None, max_length=20_000)
@@ -70,13 +70,13 @@ class Start(Strict):
 
 
 class Event(Message):
-    """A message that viewers also get; its ``id`` is unique in the room."""
+    """A message that viewers also receive; its ``id`` is unique in the room."""
 
     id: Maybe[str] = None
 
 
 class TargetLanguage(Strict):
-    """A language, for the pages."""
+    """A language in the form that the pages need."""
 
     code: str
     name: str
@@ -90,10 +90,10 @@ class TargetLanguage(Strict):
 
 
 class Ready(Event):
-    """The start of a talk, or its continuation at ``audio_s``; ``session`` is for its speaker."""
+    """The start or continuation of a talk, at ``audio_s``; only its speaker gets ``session``."""
 
     type: Literal["ready"] = "ready"
-    protocol: Literal[2] = 2  # version of these messages; a journal of another one is ignored
+    protocol: Literal[2] = 2  # version of the messages; journals of other versions are ignored
     session: Maybe[str] = None
     room: str
     title: str
@@ -108,7 +108,7 @@ class Ready(Event):
 
 
 class Said(Event):
-    """New text of a target after ``audio_s`` seconds of the talk; it never changes."""
+    """New text of a target, emitted after ``audio_s`` seconds of the talk; it never changes."""
 
     type: Literal["said"] = "said"
     target: str
@@ -117,7 +117,7 @@ class Said(Event):
 
 
 class Gap(Event):
-    """The times between which speech was lost."""
+    """The start and end of a period in which speech was lost."""
 
     type: Literal["gap"] = "gap"
     start: float
@@ -125,7 +125,7 @@ class Gap(Event):
 
 
 class Error(Event):
-    """The reason why a talk ends or, if not ``final``, waits for its engines or its speaker."""
+    """The reason why a talk ends or, if not ``final``, waits for the engines or the speaker."""
 
     type: Literal["error"] = "error"
     code: str
@@ -141,7 +141,7 @@ class End(Event):
 
 
 class StepError(Message):
-    """The failure of a step, or of one ``target``; the step is repeated with the next audio."""
+    """The failure of a step or of one ``target``; the step is repeated with the next audio."""
 
     type: Literal["error"] = "error"
     code: Literal["step"] = "step"
@@ -151,7 +151,7 @@ class StepError(Message):
 
 
 class Heard(Message):
-    """The open sentence, the number of its accessible words, and the sentences just closed."""
+    """The open sentence, the number of its accessible words, and the newly closed sentences."""
 
     type: Literal["heard"] = "heard"
     audio_s: float
@@ -161,7 +161,7 @@ class Heard(Message):
 
 
 class Draft(Message):
-    """A draft, the numbers of its ``said`` and ``accepted`` tokens, and why the others wait."""
+    """A draft, the numbers of its ``said`` and ``accepted`` tokens, and why other tokens wait."""
 
     type: Literal["draft"] = "draft"
     target: str
@@ -173,7 +173,7 @@ class Draft(Message):
 
 
 class Status(Message):
-    """The last message of a step, with the position and the speed of the server."""
+    """The last message of a step, with the position and speed of the server."""
 
     type: Literal["status"] = "status"
     audio_s: float
@@ -188,7 +188,7 @@ class Tail(Message):
 
     type: Literal["tail"] = "tail"
     audio_s: float
-    start_s: float  # begin of the open sentence
+    start_s: float  # start of the open sentence
     closed_s: float  # end of the last word before it
     said: dict[str, tuple[Unit, ...]]  # translation of the open sentence, by target
 
@@ -215,11 +215,11 @@ LEFT_OUT: dict[str, tuple[type[Message], ...]] = {
     "words": (Draft,),
     "why": (),
 }
-"""Messages that clients do not get, by detail level."""
+"""Messages that clients do not receive, by detail level."""
 
 ENGINE_FAILED = Error(
     code="engine",
-    message="an engine failed and is being restarted; speech is kept meanwhile",
+    message="an engine failed and is being restarted; speech is kept until then",
     final=False,
 )
 SPEAKER_LOST = Error(
@@ -237,7 +237,7 @@ def refusal(error: RefusedError) -> Error:
 def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Message]:
     """Return the messages of a step; ``offset_s`` is the length of the talk before this stream.
 
-    ``said`` holds the emitted text of the open sentence by target; this function updates it.
+    ``said`` has the emitted text of the open sentence by target; this function updates it.
     """
     found: list[Message] = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():

@@ -1,4 +1,4 @@
-"""The metrics of a server, for Prometheus."""
+"""Export the metrics of a server to Prometheus."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from alignatt_agent.serve.messages import Status
 
 RECENT = 1000
-"""Number of steps from which lag and real-time factor are computed: minutes of a busy server."""
+"""Number of recent steps from which lag and real-time factor are computed."""
 
 
 class Metrics:
-    """Metrics of a running server; the functions in ``now`` return current numbers."""
+    """Metrics of a running server; the functions in ``now`` return the current numbers."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=False)
@@ -22,15 +22,15 @@ class Metrics:
         )
         self._lags: deque[float] = deque(maxlen=RECENT)
         self._factors: deque[float] = deque(maxlen=RECENT)
-        lag = "Waiting audio and the step that recognizes it, percentile {} of recent live steps"
+        lag = "Waiting audio plus computation of a live step, percentile {} of recent steps"
         factor = "Seconds of computation per second of speech, median of recent steps"
         for name, text, value in (
-            ("speakers", "Speakers being translated", now["speakers"]),
-            ("viewers", "Viewers of all rooms", now["viewers"]),
+            ("speakers", "Number of active speakers", now["speakers"]),
+            ("viewers", "Number of viewers in all rooms", now["viewers"]),
             ("lag_p50_seconds", lag.format(50), _percentile(self._lags, 50)),
             ("lag_p95_seconds", lag.format(95), _percentile(self._lags, 95)),
             ("real_time_factor", factor, _percentile(self._factors, 50)),
-            ("engine_restarts_total", "Restarts of engines that died", now["restarts"]),
+            ("engine_restarts_total", "Number of restarts of engines", now["restarts"]),
         ):
             Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
 

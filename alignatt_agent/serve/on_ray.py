@@ -1,9 +1,9 @@
-"""The live server on Ray Serve: the application is the ingress; engines are replicas behind it.
+"""Run the live server on Ray Serve: the application is the ingress; engines are replicas.
 
-A talk is one request to a replica, which lasts as long as the talk. Therefore Ray Serve schedules
+A talk is one request to a replica, which lasts as long as the talk. Ray Serve therefore schedules
 talks: it sends a new talk to a replica with a free place, adjusts the number of replicas to the
-number of talks, and lets a surplus replica finish its talks. Rooms are in the process of the pages,
-so viewers always reach them, and text survives the replica that produced it.
+number of talks, and lets a surplus replica finish its talks. The application stores the rooms, so
+viewers always reach them, and text is kept if the replica that produced it fails.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ LONGEST_TALK_S = 12 * 3600.0
 """Time for a replica to finish its talks when it shuts down."""
 
 LOOK_BACK_S = 10.5
-"""Serve counts the talks every ten seconds; its look-back period must be longer."""
+"""Look-back period; it must exceed the ten seconds between two counts of the talks by Serve."""
 
 _QUIET = LoggingConfig(enable_access_log=False, log_level="WARNING")  # no tokens in logs
 
@@ -43,8 +43,8 @@ _ASK_AT_ONCE = {
     "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
     "RAY_grpc_client_check_connection_status_interval_milliseconds": "50",
 }
-"""By default, Ray waits for a second before it checks whether a silent process is dead. During that
-time an answer to a killed replica blocks all other answers of the pages. This occurred in 16 of 44
+"""By default, Ray waits for a second before it checks whether a silent process is dead. Meanwhile,
+a reply to a killed replica blocks all other replies of the pages. This occurred in 16 of 44
 kills with the defaults, in 5 of 10 with the first setting only, and in 0 of 18 with both."""
 
 
@@ -83,7 +83,7 @@ def deployed(
     port: int,
     engines: Callable[[Resolved, Runtime], SharedEngines] = SharedEngines,
 ) -> Iterator[None]:
-    """Run the application on the cluster; at the end, translate the last words of all speakers.
+    """Run the application on the cluster, and finally translate the last words of all speakers.
 
     ``engines`` is an importable function that creates the engines of a replica.
     """
@@ -91,7 +91,7 @@ def deployed(
     before = serve.status().applications
     if APP in before:
         raise ClusterError(
-            f"the cluster already runs an application {APP!r}: stop that `alignatt serve` first"
+            f"the cluster already runs an application {APP!r}: first stop its `alignatt serve`"
         )
     try:
         serve.start(
@@ -106,7 +106,7 @@ def deployed(
             with contextlib.suppress(Exception):  # a lost cluster has nothing to drain
                 handle.drain.remote().result(timeout_s=STOP_S + 5)
     except (RuntimeError, RayError) as error:
-        raise ClusterError(f"the server does not start on the cluster: {one_line(error)}") from None
+        raise ClusterError(f"the server cannot start on the cluster: {one_line(error)}") from None
     finally:
         with contextlib.suppress(Exception):
             if before:
@@ -148,7 +148,7 @@ def _application(
         max_ongoing_requests=100_000,
         ray_actor_options={
             "num_cpus": 0,
-            "resources": {"node:__internal_head__": 0.001},  # the rooms, and the journal's disk
+            "resources": {"node:__internal_head__": 0.001},  # next to the disk of the journal
             "runtime_env": {"env_vars": _ASK_AT_ONCE},
         },
         graceful_shutdown_timeout_s=STOP_S,

@@ -1,8 +1,8 @@
-"""Captions of a room as POSTs to YouTube or Zoom (``alignatt serve --publish``).
+"""Send the captions of a room to YouTube or Zoom as POSTs (``alignatt serve --publish``).
 
 Both services accept plain text in UTF-8 and a counter ``seq``, which stays the same if a POST is
-repeated. For YouTube, the line before the text contains the time in UTC at which the words were
-spoken; any other address receives only text.
+repeated. For YouTube, a line before the text contains the time in UTC at which the words were
+spoken; other addresses receive only text.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ EPOCH = 1_767_225_600
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
-    """Return room, language code and URL of ROOM:LANGUAGE=URL; the code must be a ``known`` one."""
+    """Return room, language code and URL of ROOM:LANGUAGE=URL; check the code against ``known``."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"--publish must be like talk:de=https://..., got {name[:80]!r}=...")
+        raise ConfigError(f"--publish: expected talk:de=https://... or similar, got {name[:80]!r}")
     check_name(room)
     code = language(target).code
     if known and code not in known:
@@ -48,7 +48,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
     """Post the captions of a ``destination`` until its room is closed."""
     name, target, url = destination(given)
     url += "&seq=" if "?" in url else "?seq="
-    # Both services require numbers that increase, also after a restart of this server.
+    # Both services require increasing numbers, even after a restart of this server.
     seq, spoken = int(time.time()) - EPOCH, 0.0
     with viewer(name) as room:
         captions: Captions = asyncio.Queue()
@@ -66,13 +66,13 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
                     break
-                except (OSError, ValueError) as error:  # the log gets no secrets of the URL
+                except (OSError, ValueError) as error:  # secrets of the URL must not be logged
                     cause = getattr(error, "code", type(error).__name__)
                     LOGGER.warning("%s did not accept a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_S)
             else:
-                LOGGER.warning("%s: a caption is a minute late and is not sent", request.host)
+                LOGGER.warning("%s: a caption is dropped because it is a minute late", request.host)
         await reading
 
 
@@ -83,7 +83,7 @@ async def _read(room: Room, target: str, captions: Captions) -> None:
     async for _, event in room.follow():
         message, old, now = LINE.validate_json(event), old - 1, time.monotonic()
         if isinstance(message, Ready) or not zero:
-            zero = time.time() - now  # the clock may be changed during a talk
+            zero = time.time() - now  # the system clock may be changed during a talk
         if isinstance(message, Said) and message.target == target and old < 0:
             for text, start, _, begins in message.units:
                 if line and begins:

@@ -1,4 +1,4 @@
-"""A stream on another machine: its calls are sent to a replica, which returns the results.
+"""Run a stream on another machine: send its calls to a replica, and receive the results.
 
 The replica fetches the calls and answers them in order, so one request to it lasts as long as a
 talk.
@@ -17,7 +17,7 @@ from alignatt_agent.types import AlignAttError, EngineError
 T = TypeVar("T")
 
 Call = Callable[[Stream], Any]
-"""A call that a replica makes on its stream; Ray can send any function."""
+"""A function that a replica calls with its stream; Ray can send any function."""
 
 ANSWER_S = 120.0
 """Maximum wait for the result of a call; Ray detects a dead replica within seconds."""
@@ -27,10 +27,10 @@ class RemoteStream:
     """A stream on a replica."""
 
     def __init__(self, lost: Callable[[EngineError], None]) -> None:
-        self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None``: the talk is over
-        self._lost = lost  # is called if the talk ends before it is closed, like the next one
+        self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None`` ends the talk
+        self._lost = lost  # is called if the talk ends before it is closed
         self.failed: Callable[[Exception], None] = lambda _: None
-        self._error: AlignAttError | None = None  # of further calls
+        self._error: AlignAttError | None = None  # raised by further calls
         self._loop = asyncio.get_running_loop()
         self.replica: asyncio.Future[Any] = self._loop.create_future()  # its name, once known
         self._waiting: deque[Future[Any]] = deque()
@@ -65,7 +65,7 @@ class RemoteStream:
 
     def close(self) -> None:
         """Release the replica."""
-        self._error = self._error or EngineError("the talk is over")
+        self._error = self._error or EngineError("the talk has ended")
         self.calls.put_nowait(None)
 
     def _send(self, call: Call, result: Future[Any]) -> None:

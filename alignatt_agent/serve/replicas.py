@@ -1,4 +1,4 @@
-"""The engines of a live server as replicas of Ray Serve, and the server's view of them."""
+"""Run the engines of a live server as replicas of Ray Serve."""
 
 import asyncio
 import contextlib
@@ -43,13 +43,13 @@ class Scale:
 
     least: int
     most: int
-    speakers: int  # talks of one replica at a time
+    speakers: int  # maximum number of concurrent talks per replica
     share: Mapping[str, float]
     shrink_s: float = 300.0  # a replica shuts down after it has been surplus for this time
 
 
 class Replica:
-    """The engines of one device, for several talks; ``here``: package versions of the head node."""
+    """The engines of one device, for several talks; ``here`` has the head node's versions."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Replica:
     async def talk(
         self, key: int, source: str, targets: Sequence[str], context: str
     ) -> AsyncIterator[Any]:
-        """Yield the name of this replica, then the result or the error of each call of a talk."""
+        """Yield the name of this replica, then the result or error of each call of a talk."""
         loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
         async with self._engines.open_stream(spoken, wanted, context) as stream:
@@ -90,7 +90,7 @@ class Replica:
                 yield result
 
     def check_health(self) -> None:
-        """Raise if an engine died; Serve then replaces this replica."""
+        """Raise an error if an engine died, so that Serve replaces this replica."""
         if not self._engines.healthy():
             raise EngineError("an engine died")
 
@@ -114,7 +114,7 @@ class RemoteEngines(EnginePool):
     async def open_stream(
         self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[RemoteStream]:
-        """Open a stream on a replica that has a free place or starts in time."""
+        """Open a stream on a replica that has a free place, or that starts in time."""
         codes = [target.code for target in targets]
         talk = RemoteStream(lambda error: self._lost(talk, error))
         self._opened += 1
@@ -126,7 +126,7 @@ class RemoteEngines(EnginePool):
             places = {listening, talk.replica}
             await asyncio.wait(places, timeout=PLACE_S, return_when=asyncio.FIRST_COMPLETED)
             if not talk.replica.done():
-                raise RefusedError("busy", "no machine is free: try again later", LATER)
+                raise RefusedError("busy", "all replicas are in use: try again later", LATER)
             yield talk
         finally:
             talk.close()

@@ -1,4 +1,4 @@
-"""Rooms, each with one speaker, any number of viewers, and the text so far.
+"""Manage rooms: each has one speaker, any number of viewers, and the text so far.
 
 The text of an empty room is kept in memory for a while; a journal, if configured, keeps a copy.
 """
@@ -14,7 +14,7 @@ from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Said, Tail
 
 MAX_EVENTS = 50_000
-"""Maximum number of events that a room keeps: several hours of speech in a few languages."""
+"""Maximum number of events in a room, enough for several hours in a few languages."""
 
 MOST_DIGITS = 9
 """Maximum number of digits of an event number from a viewer."""
@@ -23,9 +23,9 @@ _NAME = re.compile(r"[\w-]{1,64}")
 
 
 class Room:
-    """The messages of one speaker, for present and later viewers.
+    """The messages of one speaker, for current and later viewers.
 
-    A speaker continues the talk with the key ``session``; ``tail`` is the state to resume from.
+    The key ``session`` lets a speaker continue the talk from the state ``tail``.
     """
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
@@ -56,7 +56,7 @@ class Room:
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
-        """End a stream whose speaker has reconnected or is replaced; ``resent``: with its audio."""
+        """End a stream whose speaker reconnected (``resent``: with its audio) or is replaced."""
         if self.back and not self.back.done():
             self.back.set_result(resent)
 
@@ -75,9 +75,9 @@ class Room:
                 self._keep(line.model_dump_json())
 
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
-        """Send the events to all viewers; keep them and the state after them.
+        """Send events to all viewers; keep the events and the state after them.
 
-        The journal is written first, so that it contains all events that viewers have received.
+        The journal is written first, so that it contains every event that a viewer has received.
         Returns all messages; events have their ids.
         """
         self.tail = tail or self.tail
@@ -105,7 +105,7 @@ class Room:
         return map(LINE.validate_json, self._texts[-last:])
 
     def missed(self, since: str) -> Iterator[Message]:
-        """Return the text after the event ``since``, each message with its ``id``."""
+        """Return the text after the event ``since``; each message has its ``id``."""
         begin = max(self._position(since), self._dropped)
         for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
             message = LINE.validate_json(text)
@@ -113,7 +113,7 @@ class Room:
                 yield message.model_copy(update={"id": f"{self._talk}.{number}"})
 
     async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
-        """Yield the events after ``since`` when they occur, until the room is closed.
+        """Yield the events after ``since`` as they occur, until the room is closed.
 
         An event consists of its id (talk and number, for ``Last-Event-ID``) and a message as JSON.
         """
@@ -175,16 +175,16 @@ class Rooms:
         return iter(self._rooms.values())
 
     def find(self, name: str) -> Room | None:
-        """Return a room, if there is one."""
+        """Return a room, or ``None`` if it does not exist."""
         return self._rooms.get(name)
 
     def enter(self, name: str, new: Room | None = None) -> Room:
-        """Return a room, which is created if necessary; the caller must call ``leave`` later."""
+        """Return a room, creating it if necessary; the caller must call ``leave`` later."""
         self._left.pop(name, None)
         return self._rooms.setdefault(name, new or Room(name, self._journal))
 
     def leave(self, room: Room) -> None:
-        """Record that a speaker or viewer left; an empty room without text is removed at once."""
+        """Record that a speaker or viewer left; remove an empty room without text."""
         if room.viewers or not room.free.is_set():
             return
         if any(room.messages()):
@@ -196,7 +196,7 @@ class Rooms:
     async def recall(self, session: str | None, kept_s: float | None) -> None:
         """End the old stream of a speaker who has reconnected, with the audio from ``kept_s`` on.
 
-        The old connection may be lost without the server's knowledge.
+        The server may not have noticed that the old connection was lost.
         """
         for room in [one for one in self if one.back and _is(one.session, session or "")]:
             room.end_wait(kept_s is not None and kept_s <= room.tail.start_s)
@@ -215,7 +215,7 @@ class Rooms:
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:
-                raise RefusedError("session", "this talk is over: start a new one")
+                raise RefusedError("session", "this talk has ended: start a new talk")
             room = found[0]
         else:
             if name is not None:
@@ -226,7 +226,7 @@ class Rooms:
             raise RefusedError("room-taken", f"room {room.name!r} already has a speaker", LATER)
         said = any(isinstance(message, Said) for message in room.messages())
         if session is None and said and time.monotonic() < room.held_until:
-            fix = f"press Stop there, choose another name, or wait {self._keep_s / 60:.0f} minutes"
+            fix = f"stop that talk, choose another name, or wait {self._keep_s / 60:.0f} minutes"
             raise RefusedError("room-held", f"room {room.name!r} has an unfinished talk: {fix}")
         if session is None or new:
             room.begin(secrets.token_urlsafe(12))

@@ -1,4 +1,4 @@
-"""uvicorn with our limits; before it stops, the last words are translated."""
+"""Run uvicorn with our limits; before it stops, the last words are translated."""
 
 import asyncio
 import contextlib
@@ -18,18 +18,18 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
 PING_S = 20.0
-"""Interval of the server's pings, as proxies close silent connections."""
+"""Seconds between pings of the server, because proxies close silent connections."""
 
 REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
-"""Time for a request to arrive; less if more connections are silent, in all or of one address."""
+"""Time for a request to arrive; it is shorter if many connections or one address are silent."""
 
 MOST_PINGS, PIECE = 100, 4096
-"""Maximum number of pings of a WebSocket per second, and of bytes that are read at once."""
+"""Maximum number of pings of a WebSocket per second, and of bytes per read."""
 
 CLOSE_S = 2.0
-"""Time for clients to answer the close of their connection when the server stops.
+"""Time for clients to confirm that the connection is closed when the server stops.
 
-After it, uvicorn aborts the connection. If the speaker is still sending, the connection is reset.
+Then uvicorn aborts the connection. If the speaker is still sending, the connection is reset.
 Client libraries then discard the last words if they have not read them yet.
 """
 
@@ -43,7 +43,7 @@ def listen(host: str, port: int) -> socket.socket:
         taken.bind(address)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host}:{port} ({error.strerror}): stop the program that does, or "
+            f"cannot listen on {host}:{port} ({error.strerror}): stop the program on this port, or "
             "choose another port with --port"
         ) from None
     return taken
@@ -67,7 +67,7 @@ class FewPings(WebSocketsSansIOProtocol):
         if (now := time.monotonic()) > self._since + 1:
             self._pings, self._since = 1, now
         if self._pings > MOST_PINGS and not self.transport.is_closing():
-            self.conn.fail(POLICY, f"more than {MOST_PINGS} pings in a second")
+            self.conn.fail(POLICY, f"more than {MOST_PINGS} pings per second")
             self.handle_parser_exception()
 
 
@@ -97,10 +97,10 @@ class Server(uvicorn.Server):
         )
         self._service = service
         self._ready = ready
-        self._silent: dict[Any, float] = {}  # begin of the silence of each connection, oldest first
+        self._silent: dict[Any, float] = {}  # start of each connection's silence, oldest first
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, with the maximum number of file descriptors."""
+        """Start to listen, after raising the limit of file descriptors."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2**16)), hard))
         await super().startup(sockets)
@@ -114,7 +114,7 @@ class Server(uvicorn.Server):
             self._captured_signals.clear()
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections that send no request for a while, or the oldest ones of too many."""
+        """Close connections that send no request for a while, or the oldest of too many."""
         now, opened, known = time.monotonic(), self.server_state.connections, self._silent
         found = [*filter(opened.__contains__, known), *(opened - known.keys())]
         http = [one for one in found if hasattr(one, "cycle")]

@@ -1,4 +1,4 @@
-"""Shared state of all connections of a server: engines, rooms, limits, and shutdown."""
+"""Manage the state that all connections of a server share: engines, rooms, limits, shutdown."""
 
 import asyncio
 import contextlib
@@ -42,10 +42,10 @@ SWEEP_S = 0.2
 """Interval between checks for dead engines and empty rooms."""
 
 ONSET_S = 0.3
-"""Audio before the first open word that is recognized again, at most half of the pause."""
+"""Audio before the first open word that is recognized again; at most half of the pause."""
 
 SILENT_S = 5.0
-"""After this much audio without words, none of it is recognized again."""
+"""Amount of audio without words after which none of it is recognized again."""
 
 LOWEST, HIGHEST = 8_000, 192_000
 """Sampling rates that clients may send, in Hz."""
@@ -53,7 +53,7 @@ LOWEST, HIGHEST = 8_000, 192_000
 
 @dataclass(frozen=True, slots=True)
 class OpenTalk:
-    """A stream, its room and the first message to its speaker."""
+    """A stream, its room, and the first message to its speaker."""
 
     stream: SpeakerStream
     room: Room
@@ -84,9 +84,9 @@ class Service:
     def slot(self) -> Iterator[None]:
         """Count a speaker; refuse one if there are too many or the server stops."""
         if self.closing.is_set():
-            raise RefusedError("closing", "the server stops", GOING)
+            raise RefusedError("closing", "the server is shutting down", GOING)
         if self._speakers >= self.limits.max_speakers:
-            for room in filter(attrgetter("lost"), self.rooms):  # frees places for the next attempt
+            for room in filter(attrgetter("lost"), self.rooms):  # free places for the next attempt
                 room.end_wait()
             raise _full("speaker", self._speakers)
         self._speakers += 1
@@ -105,7 +105,7 @@ class Service:
         """Open a stream for a speaker, and ``deliver`` its messages until the context ends.
 
         Raises:
-            RefusedError: the request cannot be accepted; the message says why.
+            RefusedError: the request cannot be accepted; the message gives the reason.
         """
         await self.rooms.recall(request.session, None if request.new else request.kept_s)
         async with contextlib.AsyncExitStack() as opened:
@@ -163,7 +163,7 @@ class Service:
     def languages(
         self, source: str | None, targets: Sequence[str]
     ) -> tuple[Language, tuple[Language, ...]]:
-        """Return the languages of a request; refuse languages that this server does not have."""
+        """Return the languages of a request; refuse languages that this server cannot translate."""
         spoken = language(self.engines.resolved.config.source_language)
         try:
             given = spoken if source is None else language(source)
@@ -178,7 +178,7 @@ class Service:
         wrong = [item.name for item in wanted if item.code not in known]
         if wrong or not wanted:
             asked = f"cannot translate into {', '.join(wrong)}" if wrong else "no target language"
-            raise RefusedError("language", f"{asked}; this server has: {', '.join(known)}")
+            raise RefusedError("language", f"{asked}; expected {', '.join(known)}")
         return spoken, wanted
 
     def targets(self) -> list[str]:
@@ -187,7 +187,7 @@ class Service:
         return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
 
     async def context(self, given: str | None, talk: str = "", *others: str) -> str:
-        """Return names and terms: the client's, checked with ``others``, or the configured ones."""
+        """Return names and terms: the client's (checked with ``others``) or the configured ones."""
         resolved = self.engines.resolved
         if given is None:
             return resolved.config.speech.context_of(talk)
@@ -206,7 +206,7 @@ class Service:
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
-        """Count a viewer of a room, which may be new."""
+        """Count a viewer of a room, creating the room if necessary."""
         room = self.rooms.enter(name)
         self.viewers += 1
         room.viewers += 1
@@ -243,7 +243,7 @@ class Service:
             self.engines.restart_dead()
 
     async def drain(self) -> None:
-        """End all streams, translate their last words, disconnect the viewers; can be repeated."""
+        """End all streams, translate their last words and disconnect the viewers; repeatable."""
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
@@ -271,7 +271,7 @@ def sampling_rate(rate: object) -> int:
 async def _resume(
     talk: Stream | RemoteStream, tail: Tail, kept_s: float | None
 ) -> tuple[Tail, list[Gap]]:
-    """Continue an open sentence in a new stream, if the client has its audio from ``kept_s`` on.
+    """Continue an open sentence in a new stream if the client has the audio from ``kept_s`` on.
 
     Returns the initial state of the stream, and the gap, if there is one.
     """
@@ -291,7 +291,7 @@ async def _resume(
 def _after(tail: Tail, found: Sequence[Message]) -> Tail:
     """Return the state after the messages of a step.
 
-    A failed step closes no sentence: the next step translates its sentences.
+    A failed step closes no sentence, because the next step translates its sentences.
     """
     failed = any(isinstance(message, Error | StepError) for message in found)
     audio_s, start_s, closed_s = tail.audio_s, tail.start_s, tail.closed_s

@@ -1,4 +1,4 @@
-"""The stream of one speaker: it queues audio, runs steps in a thread, and delivers messages."""
+"""Run the stream of one speaker: queue audio, run steps in a thread, deliver messages."""
 
 import asyncio
 import logging
@@ -26,11 +26,11 @@ MAX_KEPT_S = 300.0
 """Maximum amount of waiting audio while engines are restarted."""
 
 MAX_WAITING_S = 5.0
-"""Maximum amount of waiting audio; beyond it, the client is not read, and TCP slows it down."""
+"""Amount of waiting audio above which the server stops reading, so that TCP slows the client."""
 
 CATCH_UP_S = 1.0
-"""Maximum audio of a live step after an outage or when a talk is resumed; if the previous step took
-more than half of it, twice that time. The recognizer finds sentences only if steps are short."""
+"""Maximum audio of a live step after an outage or when a talk is resumed. If the previous step took
+more than half of this time, the maximum is twice its time. Sentences are found in short steps."""
 
 ATTEMPTS = 3
 """Number of successive failed steps after which the stream ends."""
@@ -38,12 +38,12 @@ ATTEMPTS = 3
 
 @dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's stream through the cascade; ``finished`` after all audio is translated."""
+    """One speaker's stream through the cascade; ``finished`` when all audio is translated."""
 
     stream: Stream | RemoteStream
     engines: EnginePool
     resampler: Resampler
-    chunk_ms: int  # audio per step; on a slow machine, longer ``live`` steps take all waiting audio
+    chunk_ms: int  # audio per step; on a slow machine, ``live`` steps take all waiting audio
     live: bool
     offset_s: float  # length of the talk before this stream
     deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
@@ -71,9 +71,9 @@ class SpeakerStream:
         return self.offset_s + self._heard / SAMPLE_RATE
 
     async def feed(self, data: bytes) -> None:
-        """Add audio of the client, unless the stream has ended; wait while the queue is full."""
+        """Add audio of the client unless the stream has ended; wait while the queue is full."""
         if len(data) % 2:
-            expected = "audio must be whole 16-bit samples"
+            expected = "audio must consist of whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
         samples = self.resampler(np.frombuffer(data, "<i2"))
         self._put(samples[:0] if self._ended else samples)
@@ -144,7 +144,7 @@ class SpeakerStream:
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
-        failures: list[tuple[str | None, Exception]] = []  # with the target, if it is one
+        failures: list[tuple[str | None, Exception]] = []  # with the target, if one failed
         try:
             made: StreamStep = await self._loop.run_in_executor(
                 self.threads, run, self.stream, call

@@ -1,4 +1,4 @@
-"""The text of a room as a file."""
+"""Return the text of a room as a file."""
 
 import json
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ FORMATS = {
     "vtt": "text/vtt",
     "txt": "text/plain",
     "jsonl": "application/jsonl",
-    "json": "application/json",  # the open sentence and the one before
+    "json": "application/json",  # the last two sentences
 }
 """Media types of the formats."""
 
 LATEST = 200
-"""Number of last messages, in all languages, in which two sentences are sought."""
+"""Number of recent messages, in all languages, in which the last two sentences are sought."""
 
 
 def transcript(room: Room, target: str, kind: str) -> str:
@@ -45,7 +45,7 @@ def transcript(room: Room, target: str, kind: str) -> str:
 
 
 def _said(room: Room, target: str, last: int = 0) -> Iterator[tuple[Said, bool]]:
-    """Yield the units, and for each whether it begins a sentence."""
+    """Yield the units, each with a flag whether it begins a sentence."""
     for one in room.messages(last):
         if isinstance(one, messages.Gap):
             yield Said(" […]", SourceSpan(one.start, one.end), one.end), True

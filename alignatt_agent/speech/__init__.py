@@ -1,1 +1,1 @@
-"""Speech side: live tail, recognizer, forced aligner."""
+"""Speech recognition: live tail, recognizer, forced aligner."""

@@ -1,4 +1,4 @@
-"""Word times of a transcript, from a forced aligner or from the attention of Whisper's decoder."""
+"""Time the words of a transcript with a forced aligner or with Whisper's decoder attention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class QwenAligner:
-    """Finds when each word of a transcript was spoken, with the Qwen3 forced aligner."""
+    """Times each word of a transcript with the Qwen3 forced aligner."""
 
     def __init__(self, model: TimingModel) -> None:
         self._model = model
@@ -28,14 +28,14 @@ class QwenAligner:
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their times in ``audio`` (``[samples]``), not clipped.
 
-        Words lose their punctuation; punctuation alone is no word. Han characters are separate
+        Words lose their punctuation; punctuation alone is not a word. Han characters are separate
         words. Audio that is too short, or text without words, gives ``[]``.
 
         Raises:
             LanguageError: the splitter of the language is not installed.
             EngineError: the engine failed.
         """
-        # Qwen's repair of decreasing times. It imports torch, which takes seconds.
+        # Qwen's correction of decreasing times. It imports torch, which takes seconds.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _fix_timestamps
 
         name = find_language(language).check_spoken().name
@@ -43,13 +43,13 @@ class QwenAligner:
         seconds = len(audio) / SAMPLE_RATE
         if not words or seconds < SHORTEST_S:
             return []
-        # The model's own prompt. A chat template before it shifts the times by about 92 ms.
+        # The model's own prompt. A preceding chat template shifts the times by about 92 ms.
         prompt = "<|audio_start|><|audio_pad|><|audio_end|>" + "".join(
             f"{word}<timestamp><timestamp>" for word in words
         )
         ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
         bins = self._model.bins(ids, padded(audio))
-        # The last bin may end past the audio: that word continues.
+        # The last bin may end past the audio, if the word continues.
         times = [ms / 1000 for ms in _fix_timestamps(np.array(bins) * self._model.bin_ms)]
         return [
             AlignedItem(word, start, end)
@@ -58,7 +58,7 @@ class QwenAligner:
 
 
 class WhisperAligner:
-    """Finds when each word was spoken from the attention of Whisper's decoder to the audio."""
+    """Times each word from the attention of Whisper's decoder to the audio."""
 
     def __init__(self, model: CpuWhisper) -> None:
         self._model, self._prompt = model, WhisperPrompt(model.tokenizer, model.name)
@@ -66,7 +66,7 @@ class WhisperAligner:
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their times in ``audio``, ``[samples]``, not clipped.
 
-        A word ends where its punctuation begins: the decoder attends to the pause from there.
+        A word ends where its punctuation begins, because punctuation attends to the pause.
         """
         tokenizer = self._model.tokenizer
         ids = tokenizer.encode(f" {text}", add_special_tokens=False)

@@ -1,4 +1,4 @@
-"""Requests to Whisper, and to the audio tower of the translation model."""
+"""Build requests to Whisper, and to the audio tower of the translation model."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from alignatt_agent.speech.prompt import (
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 
 LONGEST_S = 30.0
-"""Audio of one request, in seconds."""
+"""Longest audio of one request, in seconds."""
 
 _ENGLISH_ONLY = 50256
-"""End of text in GPT-2's vocabulary, which only Whisper's checkpoints for English have."""
+"""End of text in GPT-2's vocabulary, which only English checkpoints of Whisper use."""
 
 _WINDOW = 448
-"""Limit of Whisper's context, control tokens and transcript together; half is for the context."""
+"""Limit of Whisper's context, control tokens and transcript; half is for the context."""
 
 
 class WhisperPrompt:
-    """Requests to Whisper: the ids that its decoder continues; ``name`` is used in errors."""
+    """Builds the ids that Whisper's decoder continues; ``name`` is used in errors."""
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer, self._name = tokenizer, name
@@ -44,7 +44,7 @@ class WhisperPrompt:
         if self._tokenizer.eos_token_id != _ENGLISH_ONLY:
             return (*self._earlier(context), begin, self._language(spoken), task, plain)
         if spoken.code != "en":
-            raise LanguageError(f"{self._name} recognizes English only, not {spoken.name}")
+            raise LanguageError(f"{self._name} recognizes only English, not {spoken.name}")
         return (*self._earlier(context), begin, plain)
 
     def _language(self, spoken: Language) -> int:
@@ -63,8 +63,8 @@ class WhisperPrompt:
         room = _WINDOW // 2 - 1
         if len(ids) > room:
             raise ContextError(
-                f"speech.context takes {len(ids)} tokens of {self._name}, which has space for "
-                f"{room}: shorten it"
+                f"speech.context has {len(ids)} tokens of {self._name}, which accepts at most "
+                f"{room}: shorten the context"
             )
         return (self._control("<|startofprev|>"), *ids)
 
@@ -72,21 +72,21 @@ class WhisperPrompt:
         found = self._tokenizer.get_vocab().get(token)
         if found is None:
             raise ChatTemplateError(
-                f"{self._name}: its tokenizer has no {token}; expected a multilingual Whisper"
+                f"{self._name}: the tokenizer has no {token}; expected a multilingual Whisper"
             )
         return int(found)
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return the longest answer in tokens."""
+        """Return the maximum length of an answer in tokens."""
         return _WINDOW - len(ids)
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
-        """Refuse a context that is too long for the decoder, whatever the length of the audio."""
+        """Refuse a context that is too long for the decoder; the audio's length has no effect."""
         self._earlier(context)
 
 
 class GemmaPrompt(ChatPrompt):
-    """Requests to the audio tower of the translation model, with our own wording.
+    """Builds requests to the audio tower of the translation model, with our own wording.
 
     ``window`` is the longest request with its answer, in tokens.
     """
@@ -106,7 +106,7 @@ class GemmaPrompt(ChatPrompt):
         return self._rendered(turns, enable_thinking=False)
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return the longest answer to the longest audio, in tokens."""
+        """Return the maximum length of an answer to the longest audio, in tokens."""
         return self._window - len(ids) - round(self.tokens_per_s * LONGEST_S)
 
 
@@ -114,7 +114,7 @@ class GemmaPrompt(ChatPrompt):
 def front_end_prompt(
     recognizer: str, checkpoint: str, window: int
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
-    """Return the prompt of a recognizer that is not running, from its checkpoint's directory.
+    """Return the prompt of a recognizer that is not running, from the checkpoint's directory.
 
     ``window`` is the longest request with its answer, in tokens.
     """

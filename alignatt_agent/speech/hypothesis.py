@@ -1,4 +1,4 @@
-"""The recognizer's words in the live tail, and the time since which each is unchanged."""
+"""Compare successive hypotheses of the live tail: words, times, and time of the last change."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class Hypothesis:
 
     @property
     def texts(self) -> list[str]:
-        """The words without their times."""
+        """Return the words without their times."""
         return [word.text for word in self.words]
 
     @property
     def stable(self) -> int:
-        """Number of leading words that the previous hypothesis shares."""
+        """Return the number of leading words that the previous hypothesis shares."""
         return sum(since < self.at for since in self.since)
 
     def ended(self, hold_back_s: float) -> int:
-        """Return how many words ended at least ``hold_back_s`` before the end of the audio."""
+        """Return the number of words that ended at least ``hold_back_s`` before the audio's end."""
         return sum(self.at - end >= hold_back_s - ROUNDING_S for end in self.ends)
 
     def accessible(self, hold_back_s: float, stable_only: bool) -> int:
-        """Return how many words a policy may rely on."""
+        """Return the number of accessible words."""
         ready = self.ended(hold_back_s)
         return min(ready, self.stable) if stable_only else ready
 
     def probably_accessible(self, texts: Sequence[str], stable_only: bool) -> int:
-        """Return how many words of the next, still untimed hypothesis will probably be accessible.
+        """Return the probable number of accessible words of the next, still untimed hypothesis.
 
-        The last word probably continues, unless it was there before and only got its punctuation.
+        The last word probably continues, unless only its punctuation is new.
         """
         before = self.texts
         over = bool(before) and without_marks(before[-1]) == without_marks(texts[-1])
@@ -60,7 +60,7 @@ class Hypothesis:
         return Hypothesis(tuple(words), tuple(ends), since, at, before, self.words)
 
     def border(self, count: int, exact: bool) -> tuple[float, float]:
-        """Return the end of the first ``count`` words and the beginning of the others.
+        """Return the end of the first ``count`` words and the start of the next word.
 
         Times that are not ``exact`` may be inside a word.
         """
@@ -70,7 +70,7 @@ class Hypothesis:
         return last.start, rest[0].end if rest else self.before
 
     def after(self, count: int) -> Hypothesis:
-        """Return the rest when the first ``count`` words are committed."""
+        """Return the rest after the first ``count`` words are committed."""
         return replace(
             self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
         )

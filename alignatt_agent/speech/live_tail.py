@@ -1,4 +1,4 @@
-"""The live tail: audio that is transcribed again with every chunk until its words are committed.
+"""The live tail: audio that is transcribed with every chunk until its words are committed.
 
 All times are absolute seconds from the start of the stream.
 """
@@ -38,28 +38,28 @@ from alignatt_agent.types.stopwatch import Stopwatch
 LOGGER = logging.getLogger(__name__)
 
 SILENCE_KEPT_S = 0.5
-"""Silence that is kept in the tail, for the onset of the next word."""
+"""Seconds of silence that are kept in the tail, for the onset of the next word."""
 
 WORDLESS_KEPT_S = 5.0
-"""Sound without words that is kept in the tail: music or noise is not transcribed repeatedly
-(Whisper took 1.5 s per chunk for 30 s of it)."""
+"""Seconds of sound without words that are kept, so that noise is not transcribed repeatedly
+(for 30 s of noise, Whisper took 1.5 s per chunk)."""
 
 REFUSED = 2
-"""Consecutive endless transcripts after which the tail is cut: a longer one would not help."""
+"""Number of consecutive endless transcripts after which the tail is cut."""
 
 
 class LiveTail:
-    """Speech side of one stream; after an exception, the next call has its audio and sentences.
+    """Recognition of one stream; after an exception, the next call has its audio and sentences.
 
     Args:
-        aligner: times the words of a transcript; ``None``: see ``first_heard``.
+        aligner: times the words of a transcript; ``None`` uses ``first_heard``.
         language: code of the spoken language.
         context: names and terms of the talk.
         verify: whether the recognizer verifies the previous transcript, see ``DebugConfig``.
 
     Attributes:
-        watch: measures recognizer and aligner.
-        on_hypothesis: receives new words before they are timed or committed, and how many of them
+        watch: measures the time of the recognizer and the aligner.
+        on_hypothesis: receives new words before they are timed or committed, and the number that
             will probably be accessible.
     """
 
@@ -92,22 +92,22 @@ class LiveTail:
         self._received = 0  # samples since the start of the stream
         self._heard = 0  # of these, up to the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
-        self._open: list[Word] = []  # committed, but their sentence is still open
+        self._open: list[Word] = []  # committed words whose sentence is still open
         self._tail = Hypothesis()
         self._missed = False  # the latest transcript of audible audio was empty
         self._dropping = False  # the latest chunk made the tail too long
         self._refused = 0  # consecutive transcripts that did not end
-        self._transcripts: tuple[Transcript, ...] = ()  # since the last update
+        self._transcripts: tuple[Transcript, ...] = ()  # transcripts since the last update
         self._closed: list[tuple[Word, ...]] = []
 
     @property
     def now(self) -> float:
-        """Seconds of audio since the start of the stream."""
+        """Return the seconds of audio since the start of the stream."""
         return self._received / SAMPLE_RATE
 
     @property
     def tail_s(self) -> float:
-        """Seconds of audio that the next chunk transcribes again."""
+        """Return the seconds of audio that the next chunk transcribes again."""
         return self._audio.size / SAMPLE_RATE
 
     def push(self, chunk: npt.NDArray[Any]) -> SpeechUpdate:
@@ -118,14 +118,14 @@ class LiveTail:
             EngineError: an engine failed; the audio is kept for the next chunk.
         """
         samples = self._intake(chunk)
-        # Far longer than any chunk of a client; a whole file is processed piece by piece.
+        # Longer than any chunk of a client; a whole file is processed in pieces.
         piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
         self._take_inbox()
         return self._update()
 
     def finish(self) -> SpeechUpdate:
-        """Close all sentences, even an unfinished one, and empty the tail; safe to repeat."""
+        """Close all sentences, even an unfinished one, and empty the tail; repeatable."""
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
@@ -142,7 +142,7 @@ class LiveTail:
             piece = self._inbox.popleft()
             self._audio = np.concatenate([self._audio, piece])
             self._received += piece.size
-            # Only recognizers that keep failing let the tail grow this long.
+            # The tail grows this long only if the recognizer fails repeatedly.
             self._trim(self.now - 2 * self._config.max_tail_s)
             if self.now >= self._config.min_start_s:
                 self._transcribe()
@@ -151,7 +151,7 @@ class LiveTail:
                 self._bound()
 
     def _transcribe(self) -> None:
-        """Replace the hypothesis of the tail; all state changes come after the engines."""
+        """Replace the hypothesis of the tail; state changes only after the engines return."""
         text: str | None = ""
         audio = in_range(self._audio)
         level = loudness(audio)
@@ -161,7 +161,7 @@ class LiveTail:
                 heard = self._recognizer.transcribe(audio, self._language, self._context, expected)
             self._transcripts += (heard,)
             text = heard.text and heard.text.strip()
-        if text is None:  # the last hypothesis is kept, as if there were no new chunk
+        if text is None:  # keep the last hypothesis, as if there were no new chunk
             self._refused += 1
             return
         self._refused = 0
@@ -169,7 +169,7 @@ class LiveTail:
         if not texts:
             self._drop_silence(level)
             return
-        if self._aligner is not None:  # without one there is nothing to do while words are timed
+        if self._aligner is not None:  # without an aligner, timing words takes no time
             self._pass_on(texts)
         words, ends = self._time(audio, text, texts)
         if not words:
@@ -181,9 +181,9 @@ class LiveTail:
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words in the audio, and their end times, which may be past its end.
+        """Return the words in the audio, and their end times, which may exceed the audio.
 
-        Words that an aligner finds in silence were invented and are left out.
+        Words that an aligner finds in silence were invented and are omitted.
         """
         start, now, before = self._start, self.now, self._heard / SAMPLE_RATE
         if self._aligner is None:
@@ -217,9 +217,9 @@ class LiveTail:
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _drop_silence(self, level: float) -> None:
-        """Drop silence; in audible audio, two empty transcripts remove words heard only once.
+        """Drop silence; in audible audio, two empty transcripts remove words of one hypothesis.
 
-        Words of two hypotheses were spoken, and may be translated already: they are committed.
+        Words of two hypotheses are committed, because they may already be translated.
         """
         self._heard = self._received
         if level < QUIET_RMS:
@@ -244,9 +244,9 @@ class LiveTail:
             self._settle(count)
 
     def _settle(self, count: int) -> None:
-        # The tail is cut at the quietest place before the next word: word times err, and a rest of
-        # the last word makes recognizers invent words (micro dev set, en-de: BLEU 70.6 with a cut
-        # where the word ends, 87.8 half-way), or moves what follows (by up to 1.1 s half-way).
+        # The tail is cut at the quietest place before the next word, because times have errors. A
+        # rest of the last word makes recognizers invent words (micro dev set, en-de: BLEU 70.6 with
+        # a cut at the word's end, 87.8 half-way) or moves later words (by up to 1.1 s half-way).
         words = self._tail.words
         self._settled_s = words[count - 1].end
         end, follows = self._tail.border(count, exact=self._aligner is not None)
@@ -263,7 +263,7 @@ class LiveTail:
         self._trim(cut)
 
     def _cut_refused(self) -> None:
-        """Cut a tail whose transcripts do not end after its words, or drop its beginning."""
+        """Cut a tail with endless transcripts after its words, or drop its beginning."""
         if self._refused < REFUSED:
             return
         if words := len(self._tail.words):
@@ -277,17 +277,17 @@ class LiveTail:
 
     def _left_out(self, seconds: float) -> None:
         self._refused = 0
-        LOGGER.warning("%.1f s of audio are dropped: their transcripts do not end", seconds)
+        LOGGER.warning("%.1f s of audio are dropped because the transcripts do not end", seconds)
 
     def _bound(self) -> None:
-        """Keep the tail and the open utterance short; a long pause closes the latter."""
+        """Keep the tail and the open utterance short; a long pause closes the utterance."""
         limit = self._config.max_tail_s
         too_long = self.tail_s > limit
         if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            if not self._dropping:  # logged once: music would repeat it with every chunk
-                LOGGER.warning("audio without settled words is dropped, %g s are kept", limit)
+            if not self._dropping:  # log once, because music would repeat this with every chunk
+                LOGGER.warning("audio without stable words is dropped; %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long
         if not self._open:
@@ -300,7 +300,7 @@ class LiveTail:
 
     @property
     def _start(self) -> float:
-        """Absolute time of the first sample of the tail."""
+        """Return the absolute time of the first sample of the tail."""
         return (self._received - self._audio.size) / SAMPLE_RATE
 
     def _trim(self, cut: float) -> None:

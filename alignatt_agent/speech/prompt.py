@@ -1,4 +1,4 @@
-"""Requests to a recognizer, made by the chat template of its checkpoint."""
+"""Build requests to a recognizer with the chat template of its checkpoint."""
 
 import sys
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.types import AlignAttError
 
 _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Limits of a transcript; the fastest speakers of English stay below 8 tokens per second."""
+"""Limits of a transcript; the fastest speakers of English need under 8 tokens per second."""
 
 _SAMPLE_S = 2.0
-"""Fastest repetition of a language's sample sentence, 39 letters of English per second."""
+"""Minimum seconds for a language's sample sentence: 39 letters per second in English."""
 
 
 class ChatTemplateError(AlignAttError, ValueError):
-    """A chat template cannot produce a request; the message gives checkpoint, reason and fix."""
+    """A chat template cannot build a request; the message gives checkpoint, reason and fix."""
 
 
 class ContextError(AlignAttError, ValueError):
@@ -29,11 +29,11 @@ class ContextError(AlignAttError, ValueError):
 class ChatPrompt:
     """Serializes requests with the chat template of a recognizer's checkpoint.
 
-    ``template`` is the processor or tokenizer that has the template, ``tokenizer`` belongs to the
-    engine that gets the ids, ``name`` is used in errors.
+    ``template`` is the processor or tokenizer with the template; ``tokenizer`` belongs to the
+    engine that receives the ids; ``name`` is used in errors.
 
     Raises:
-        ChatTemplateError: the checkpoint has no template, or one without a place for audio.
+        ChatTemplateError: the checkpoint has no template, or the template has no place for audio.
     """
 
     longest_s: float | None = None  # audio of one request, in seconds; None: the whole live tail
@@ -43,18 +43,18 @@ class ChatPrompt:
         self._template, self._tokenizer, self._name = template, tokenizer, name
         self._audio: str = getattr(template, "audio_token", None) or ""
         if not self._audio:
-            raise ChatTemplateError(f"{name}: its tokenizer has no token for audio")
+            raise ChatTemplateError(f"{name}: the tokenizer has no token for audio")
         self.ids = lru_cache(maxsize=64)(self._ids)
         self.ids("English")
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the prompt's token ids; audio is one placeholder among them."""
+        """Return the prompt's token ids, with one placeholder for the audio."""
         check_plain(self._tokenizer, context, self._name)
         text = self._text(language, context)
         if text.count(self._audio) != 1:
             raise ChatTemplateError(
-                f"{self._name}: its chat template writes {self._audio} {text.count(self._audio)} "
-                "times for one recording; expected the template that the model was published with"
+                f"{self._name}: the chat template writes {self._audio} {text.count(self._audio)} "
+                "times for one recording; expected the published template of the model"
             )
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
@@ -66,25 +66,25 @@ class ChatPrompt:
             text: str = self._template.apply_chat_template(
                 list(turns), tokenize=False, add_generation_prompt=True, **options
             )
-        except (TemplateError, TypeError) as error:  # a text template cannot add a list of parts
+        except (TemplateError, TypeError) as error:  # a text template cannot join a list of parts
             roles = ", ".join(turn["role"] for turn in turns)
             fix = "leave speech.context empty" if len(turns) > 1 else "choose another checkpoint"
             raise ChatTemplateError(
-                f"{self._name}: its chat template refuses the turns {roles}: {error}; {fix}"
+                f"{self._name}: the chat template refuses the turns {roles}: {error}; {fix}"
             ) from error
         except ValueError as error:  # Transformers found no template
             raise ChatTemplateError(
-                f"{self._name}: no chat template came with it ({error}); it belongs next to "
-                "config.json, in chat_template.json: fetch the checkpoint completely"
+                f"{self._name}: there is no chat template ({error}); expected one next to "
+                "config.json, in chat_template.json: fetch the complete checkpoint"
             ) from error
         return text
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return the longest answer in tokens; the engine enforces its window."""
+        """Return the maximum length of an answer in tokens; the engine enforces its window."""
         return sys.maxsize
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
-        """Refuse a context that leaves no space for ``longest_s`` of audio and its transcript.
+        """Refuse a context that leaves no space for ``longest_s`` of audio and the transcript.
 
         ``window`` is the longest request with its answer, in tokens.
         """
@@ -95,17 +95,17 @@ class ChatPrompt:
         room = window - empty - round(self.tokens_per_s * seconds) - answer
         if taken > room:
             raise ContextError(
-                f"speech.context takes {taken} tokens of {self._name}; with {seconds:.0f} s of "
-                f"audio and their transcript its window of {window} has {max(room, 0)} left: "
-                "shorten it, raise models.asr.engine.max_model_len or lower speech.max_tail_s"
+                f"speech.context has {taken} tokens of {self._name}; with {seconds:.0f} s of "
+                f"audio and the transcript, the window of {window} tokens has {max(room, 0)} left: "
+                "shorten it, raise models.asr.engine.max_model_len, or lower speech.max_tail_s"
             )
 
 
 class RecognitionPrompt(ChatPrompt):
-    """Requests to Qwen3-ASR with the language forced.
+    """Builds requests to Qwen3-ASR with a forced language.
 
-    The published template always writes a system turn, empty or with the context; a template that
-    omits an empty one is accepted, since its model was trained that way.
+    The published template always writes a system turn, empty or with the context. A template that
+    omits an empty turn is accepted, because its model was trained in this way.
     """
 
     tokens_per_s = 13
@@ -118,14 +118,14 @@ class RecognitionPrompt(ChatPrompt):
         text = self._rendered(turns)
         if context not in text:
             raise ChatTemplateError(
-                f"{self._name}: its chat template changes or leaves out the system turn "
+                f"{self._name}: the chat template changes or omits the system turn "
                 f"{context[:60]!r}; leave speech.context empty"
             )
         return f"{text}language {language}<asr_text>"
 
 
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
-    """Refuse a context that holds a control token of the checkpoint ``name``.
+    """Refuse a context that contains a control token of the checkpoint ``name``.
 
     Gemma 3's added tokens include line breaks, spaces and HTML tags, which are plain text.
     """
@@ -134,11 +134,11 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
     for token in sorted(control):
         if token in context:
             raise ContextError(
-                f"speech.context holds {token!r}, which {name} reads as a control token; remove it"
+                f"speech.context contains {token!r}, a control token of {name}; remove it"
             )
 
 
 def longest_answer(seconds: float, tokenizer: Any, language: str) -> int:
-    """Return the longest transcript in tokens, so that no loop delays a chunk."""
+    """Return the maximum length of a transcript in tokens, so that no loop delays a chunk."""
     per_s = max(_TOKENS_PER_S, sample_tokens(tokenizer, language) / _SAMPLE_S)
     return _TOKENS_AT_LEAST + round(per_s * seconds)

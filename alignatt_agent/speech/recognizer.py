@@ -1,4 +1,4 @@
-"""Speech recognition by a served model."""
+"""Recognize speech with a served model."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from alignatt_agent.engine.speech_models import AudioModel
 
 SHORTEST_S = 0.1
-"""Shorter audio holds no word."""
+"""Length of audio below which it contains no word."""
 
 _PADDED_S = 0.5
-"""Shorter audio is padded with silence, as Qwen3-ASR was trained."""
+"""Length to which shorter audio is padded with silence, as in the training of Qwen3-ASR."""
 
 _SEARCHED_S = 4.0
-"""Longer audio is cut at the quietest place near the end of a piece."""
+"""Range near the end of a piece in which audio is cut at the quietest place."""
 
 
 _NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
-"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. These
-tokens are not suppressed: without them Whisper base writes ``I'm going to put the water in the
-pot.`` for noise, and loops in music."""
+"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. Its
+tokens are not suppressed: otherwise Whisper base writes ``I'm going to put the water in the
+pot.`` for noise, and repeats itself in music."""
 
 
 class PromptedRecognizer:
-    """Transcribes a waveform with the language forced.
+    """Transcribes a waveform in a forced language.
 
-    A recognizer that is limited to ``longest_s`` of audio cannot verify a transcript, and may
+    A recognizer with a limit of ``longest_s`` cannot verify a transcript, and may
     describe other sounds.
     """
 
@@ -51,21 +51,21 @@ class PromptedRecognizer:
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``; it is ``""`` if audio is too short.
+        """Return the transcript of ``audio``, ``[samples]``; ``""`` if the audio is too short.
 
         ``context`` has names and terms that may occur. ``expected`` is the probable beginning of
         the transcript and only saves time.
 
-        An answer that reaches its limit gives no text: nobody speaks that fast. Repetitions in a
-        loop of the model are removed, and so are 20 repetitions of a few characters, as in Qwen's
+        An answer that reaches the limit gives no text, as no one speaks that fast. Repetitions in a
+        loop of the model are removed, as are 20 repetitions of a few characters, as in Qwen's
         code.
 
         Raises:
-            LanguageError: the model does not know the language.
+            LanguageError: the model does not support the language.
             ContextError: the context does not fit the model.
             EngineError: the engine failed.
         """
-        # Imports torch, which takes seconds: only processes with engines do.
+        # This imports torch, which takes seconds, so only processes with engines do it.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _parse_single_output
 
         name, prompt, tokenizer = find_language(language).name, self._prompt, self._model.tokenizer
@@ -111,6 +111,6 @@ def said_once(text: str) -> str:
 
 
 def padded(audio: FloatArray) -> FloatArray:
-    """Pad very short audio to the shortest length that the audio encoder was trained on."""
+    """Pad very short audio to the shortest length in the training of the audio encoder."""
     missing = round(_PADDED_S * SAMPLE_RATE) - len(audio)
     return np.pad(audio, (0, missing)) if missing > 0 else audio

@@ -1,4 +1,4 @@
-"""Where sentences end; limits of each language are in docs/languages.md."""
+"""Find the ends of sentences; docs/languages.md lists the limits of each language."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
-# J. (but a syllable of Korean or Chinese is a word), e.g., f.eks., J.-C., EE. UU.; in no list.
+# J. (except a syllable of Korean or Chinese), e.g., f.eks., J.-C., EE. UU., which no list contains.
 _LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
 _LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
 _ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
@@ -26,7 +26,7 @@ _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
 _ORDINALS = dict.fromkeys(("de", "tr"), r"(?:\d{1,3}|[IVXLC]+)\.")
 _ORDINALS |= dict.fromkeys(("cs", "hu", "pl"), r"[IVXLC]+\.")
 _COUNTED = re.compile(r"\d|[IVXLC]{2,}\b")
-# Languages that do not use their own list; without any list, English is used.
+# Languages that do not use their own list; a language without a list uses the English one.
 _LISTS = {"mk": ["bg"], "pt": ["pt", "es"], "sv": ["da"]}
 _OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have me, fa and no.
 
@@ -34,9 +34,9 @@ _OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have 
 def ends_sentence(
     word: str, following: str | None, language: str = "en", previous: str = ""
 ) -> bool:
-    """Whether a sentence ends with ``word``; the words around it may be unknown.
+    """Whether a sentence ends with ``word``; the neighboring words may be unknown.
 
-    ``following`` is empty after a pause, and ``None`` if it is not known yet.
+    ``following`` is empty after a pause, and ``None`` if it is not yet known.
     """
     if not (_FINAL.search(word) or (language == "el" and _GREEK_QUESTION.search(word))):
         return False
@@ -81,13 +81,13 @@ def _listed(word: str, after: str, language: str) -> bool:
 def ends_after(
     words: Sequence[str], count: int, language: str = "en", following: str | None = None
 ) -> bool:
-    """Whether a sentence ends after ``count`` words; ``following`` comes after all words."""
+    """Whether a sentence ends after ``count`` words; ``following`` is the text after all words."""
     after = words[count] if count < len(words) else following
     return ends_sentence(words[count - 1], after, language, words[count - 2] if count > 1 else "")
 
 
 def last_sentence_end(words: Sequence[str], limit: int, language: str = "en") -> int:
-    """Return the length of the prefix that ends the last sentence within ``words[:limit]``."""
+    """Return the length of the prefix up to the last sentence end in ``words[:limit]``."""
     return next((k for k in range(limit, 0, -1) if ends_after(words, k, language)), 0)
 
 

@@ -1,4 +1,4 @@
-"""Incoming samples: validation, level, loudness and silence."""
+"""Process incoming samples: validation, level, loudness and silence."""
 
 import logging
 import math
@@ -14,14 +14,14 @@ from alignatt_agent.types import SAMPLE_RATE, FloatArray
 LOGGER = logging.getLogger(__name__)
 
 FRAME = SAMPLE_RATE // 50
-"""Samples per loudness frame (20 ms)."""
+"""Number of samples in a loudness frame (20 ms)."""
 
 SILENCE_RMS = 0.001
-"""Audio whose loudest frame is below -60 dBFS is not transcribed: recognizers invent words in
-it.
+"""Level (-60 dBFS) of the loudest frame below which audio is not transcribed, because recognizers
+invent words in silence.
 """
 QUIET_RMS = 0.01
-"""An empty hypothesis of audio below -40 dBFS is accepted immediately."""
+"""Level (-40 dBFS) below which an empty hypothesis is accepted immediately."""
 
 NEAR_S = 0.1
 """Typical error of word times, in seconds."""
@@ -30,10 +30,10 @@ APART_S = 1.0
 """Longest silence inside a word, in seconds."""
 
 QUIET_SPAN = SAMPLE_RATE // 20
-"""Samples of a candidate for the quietest place (50 ms)."""
+"""Number of samples in a candidate for the quietest place (50 ms)."""
 
 QUIET_ENOUGH = 1.5
-"""A place with at most this multiple of the least power counts as equally quiet."""
+"""Multiple of the lowest power up to which places are treated as equally quiet."""
 
 CLICKS = 0.001
 """Share of the loudest samples that do not affect the level."""
@@ -49,7 +49,7 @@ class Intake:
         """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
 
         Raises:
-            ValueError: it is not a mono waveform of floating-point samples.
+            ValueError: the chunk is not a mono waveform of floating-point samples.
         """
         samples = np.asarray(chunk)
         if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
@@ -60,19 +60,19 @@ class Intake:
         with np.errstate(over="ignore"):
             sound = np.array(samples, dtype=np.float32)
         if not np.isfinite(sound).all():
-            self._warn("audio holds NaN or infinite samples; they are replaced")
+            self._warn("the audio contains NaN or infinite samples, which are replaced")
             sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
         if np.abs(sound).max(initial=0.0) > 1.0:
-            self._warn("audio holds samples outside [-1, 1]; its level is lowered")
+            self._warn("the audio contains samples outside [-1, 1]; the level is lowered")
         return sound
 
 
 def in_range(audio: FloatArray) -> FloatArray:
-    """Return ``audio`` (``[samples]``) at a level at which it stays in [-1, 1].
+    """Return ``audio`` (``[samples]``) at a level within [-1, 1].
 
     Qwen divides a whole recording by a peak above 1. A level for every chunk would cause
-    discontinuities, so one is applied whenever the live tail is transcribed; features are relative
-    to their loudest frame anyway. Clicks are clipped: one broken sample must not silence half a
+    discontinuities, so a level is applied to the whole live tail; features are relative
+    to their loudest frame in any case. Clicks are clipped: one bad sample must not silence half a
     minute of speech.
     """
     size = np.abs(audio)
@@ -90,10 +90,10 @@ def loudness(audio: FloatArray) -> float:
 def audible(
     audio: FloatArray, spans: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float] | None]:
-    """Return spans of ``audio``, in seconds, moved to its sound; ``None`` for spans without sound.
+    """Return spans of ``audio``, in seconds, moved to sound; ``None`` for spans without sound.
 
-    Spans inside sound do not change. Aligners stretch words at the edge of sound into the silence,
-    or across it to the next sound; then the longer sound counts.
+    Spans inside sound do not change. Aligners stretch words at the edge of sound into silence,
+    or across silence to the next sound; then the span moves to the longer sound.
     """
     loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
     last = max(0, loud.size - round(near))  # a word may be timed past the end
@@ -108,11 +108,11 @@ def audible(
             continue
         pauses = np.flatnonzero(np.diff(frames) > APART_S * SAMPLE_RATE / FRAME) + 1
         heard_in = max(np.split(frames, pauses), key=len).tolist()
-        # Sound begins and ends somewhere inside a frame.
+        # Sound may begin and end anywhere inside a frame.
         edges = heard_in[0] + (heard_in[0] > 0), heard_in[-1] + (heard_in[-1] + 1 == part.size)
         heard, silent = ((first + edge) * FRAME / SAMPLE_RATE for edge in edges)
         if to > loud.size:
-            silent = end  # a word that is timed past the audio continues there
+            silent = end  # a word that ends past the audio continues there
         found.append((min(max(start, heard), silent), max(heard, min(end, silent))))
     return found
 
@@ -120,14 +120,14 @@ def audible(
 def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
     """Return the root mean square of every 20 ms frame; the last two may overlap."""
     frames = np.pad(audio, (0, -audio.size % FRAME)).reshape(-1, FRAME)
-    if audio.size >= FRAME:  # a few samples padded with zeros would count as silence
+    if audio.size >= FRAME:  # a few samples padded with zeros would be treated as silence
         frames[-1] = audio[-FRAME:]
     levels: npt.NDArray[np.float64] = np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1))
     return levels
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:
-    """Return the quietest place between two samples of ``audio``; if equal, the most central."""
+    """Return the quietest place between two samples of ``audio``; if several, the most central."""
     part = np.square(audio[begin:end], dtype=np.float64)
     room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
     if room < 0:

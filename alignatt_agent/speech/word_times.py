@@ -1,4 +1,4 @@
-"""Times for the words of a hypothesis from the items of the forced aligner.
+"""Time the words of a hypothesis with the items of the forced aligner.
 
 Aligners split and normalize text themselves, so items match words by letters and digits, never by
 index.
@@ -18,9 +18,9 @@ Span = tuple[float, float]
 def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: float) -> list[Span]:
     """Return start and end of every word, in seconds from the start of the audio.
 
-    Words that match an item take its times; a block that was split or joined is laid over the
-    items by characters; words without an item share the gap around them. Times never decrease and
-    are not negative; the end of a word that is cut off may be past ``duration``.
+    Words that match an item take its times. Words of a split or joined block are distributed over
+    the items by characters. Words without an item share the gap around them. Times never decrease
+    and are not negative; the end of an unfinished word may exceed ``duration``.
     """
     items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
     spans: list[Span | None] = [None] * len(words)
@@ -51,7 +51,7 @@ def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
 def _time_at(
     items: Sequence[AlignedItem], sizes: Sequence[int], position: float, side: float
 ) -> float:
-    """Return the time of a character position; ``side`` picks the item at a border."""
+    """Return the time of a character position; ``side`` selects the item at a border."""
     for item, size in zip(items, sizes, strict=True):
         if position + side < size:
             return item.start + max(0.0, position / size) * (item.end - item.start)
@@ -62,7 +62,7 @@ def _time_at(
 def fill_gaps(
     spans: Sequence[Span | None], words: Sequence[str], end: float, begin: float = 0.0
 ) -> list[Span]:
-    """Return all spans; those that are ``None`` divide the gap around them by characters."""
+    """Return all spans; spans that are ``None`` divide the gap around them by characters."""
     filled: list[Span] = []
     for i, span in enumerate(spans):
         if span is not None:

@@ -1,1 +1,1 @@
-"""Submission to the IWSLT simultaneous task: the bundle, its image and its validator."""
+"""Build and check submissions to the IWSLT simultaneous task: the bundle and its image."""

@@ -28,7 +28,7 @@ from alignatt_agent.submission.image import write_image, write_readmes
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A run of ``simulstream-eval`` with a folder for each target."""
+    """A run of ``simulstream-eval``, with one folder per target."""
 
     config: str
     folder: Path
@@ -39,14 +39,14 @@ def pair_runs(configs: Sequence[str], folders: Sequence[Path]) -> list[ScoredRun
     """Pair configurations and runs by position; ``micro-low`` has the regime ``low``."""
     if len(configs) != len(folders):
         raise SubmissionError(
-            f"{len(configs)} configurations and {len(folders)} runs: give one run folder for each "
+            f"got {len(configs)} configurations and {len(folders)} runs: pass one run folder per "
             f"configuration, in the same order"
         )
     regimes = [Path(config).stem.rpartition("-")[2] for config in configs]
     if len(set(regimes) & set(REGIMES)) != len(configs):
         raise SubmissionError(
-            f"the names of the configurations end in {', '.join(regimes)}; expected the regime of "
-            f"each ({', '.join(REGIMES)}), and each regime once: rename the files"
+            f"the names of the configurations end in {', '.join(regimes)}; expected a different "
+            f"regime ({', '.join(REGIMES)}) at the end of each name: rename the files"
         )
     return [ScoredRun(*item) for item in zip(configs, folders, regimes, strict=True)]
 
@@ -67,7 +67,7 @@ def build_bundle(
             missing = [name for name in RUN_FILES if not (folder / name).is_file()]
             if missing:
                 raise SubmissionError(
-                    f"{folder} is not a scored run: it lacks {', '.join(missing)}; make one: "
+                    f"{folder} is not a scored run: it lacks {', '.join(missing)}; run: "
                     f"{_command(folder, run, 'DIR')}"
                 )
     loaded = load_devset(devset, codes, runs[0].folder)
@@ -110,15 +110,15 @@ def _read_run(
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:
         raise SubmissionError(
-            f"{folder} was not run with {run.config} and the contexts of {devset} as they are now: "
-            f"their hash is {config.digest()}, that of agent.yaml {used.digest()}, that of "
-            f"scores.json {signed}; run it again: {_command(folder, run, devset)}"
+            f"{run.config} or the contexts of {devset} have changed since the run {folder}: "
+            f"their hash is {config.digest()}, that of agent.yaml is {used.digest()}, that of "
+            f"scores.json is {signed}; run: {_command(folder, run, devset)}"
         )
     return used, scores
 
 
 def _command(folder: Path, run: ScoredRun, devset: Path | str) -> str:
-    """Return the command that makes the run of one target."""
+    """Return the command that produces the run of one target."""
     return (
         f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder} "
         f"--devset {devset}"
@@ -130,10 +130,10 @@ def _claim(output: Path) -> Bundle:
     bundle = Bundle(output)
     if output.exists():
         if not output.is_dir():
-            raise SubmissionError(f"{output} is a file; name another --output")
+            raise SubmissionError(f"{output} is a file; choose another --output")
         if any(output.iterdir()) and not bundle.facts.is_file():
             raise SubmissionError(
-                f"{output} is not empty and not a bundle; name another --output or empty it"
+                f"{output} is neither empty nor a bundle; choose another --output, or empty it"
             )
         shutil.rmtree(output)
     output.mkdir(parents=True)

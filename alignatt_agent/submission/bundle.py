@@ -1,4 +1,4 @@
-"""A bundle: its layout, facts, YAML files and checksums.
+"""Define the layout, facts, YAML files and checksums of a bundle.
 
 ::
 
@@ -34,7 +34,7 @@ RUN_FILES = (
     "evaluation_report.txt",
     "instances.resegmented.jsonl",
 )
-"""Files of a run of ``simulstream-eval`` per target that a bundle needs."""
+"""Files of each target of a ``simulstream-eval`` run that a bundle needs."""
 
 PORT = 8080
 """Port of ``templates/server.yaml``."""
@@ -46,15 +46,15 @@ PROXY_CLASS = (
 SERVER_MODULE = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 
 MIN_TTL_S = 600
-"""The server clears a session whose last request *started* this long ago, even during a call, and
-continues with an empty one. No chunk may take nearly as long."""
+"""Minimum ``ttl`` in seconds. The server clears a session this long after its last request *began*,
+even during a call, and continues with an empty session. No chunk may take nearly as long."""
 
 SYSTEM_FILES = (*RUN_FILES, "proxy.yaml", "evaluation.yaml", "README.md")
-"""Every file of a submitted system."""
+"""All files of a submitted system."""
 
 
 class SubmissionError(AlignAttError, ValueError):
-    """A bundle or its image cannot be built or read; the message names the fix."""
+    """A bundle or its image cannot be built or read; the message contains the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SystemName:
 
     @property
     def direction(self) -> str:
-        """E.g. ``"en-de"``."""
+        """Return the direction, e.g. ``"en-de"``."""
         return f"{self.source}-{self.target}"
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class SystemName:
 
 
 class SystemFiles(RunFiles):
-    """Files of one submitted system: those of its run, and those to repeat it."""
+    """Files of one submitted system: files of the run, and files for repeating the run."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -101,15 +101,15 @@ class Bundle:
         self.image = root / "image"
 
     def system(self, name: SystemName) -> SystemFiles:
-        """Files of one system."""
+        """Return the files of one system."""
         return SystemFiles(self.root / "systems" / name.regime / name.direction)
 
     def image_agent(self, name: SystemName) -> Path:
-        """The speech processor YAML that the image serves for one system."""
+        """Return the YAML of the speech processor that the image serves for one system."""
         return self.image / "systems" / name.regime / f"{name.direction}.yaml"
 
     def where(self, path: Path) -> str:
-        """Name a file for messages and checksums, relative to the bundle."""
+        """Return the path of a file relative to the bundle, for messages and checksums."""
         return path.relative_to(self.root).as_posix()
 
 
@@ -118,7 +118,7 @@ _NAME = rf"^({'|'.join(REGIMES)})/\w+-[\w-]+$"
 
 
 class Facts(BaseModel, extra="forbid", frozen=True):
-    """Content of ``submission.json``; ``talks`` are seconds of the recordings, by their stems."""
+    """Content of ``submission.json``; ``talks`` has seconds of audio by stem of the recording."""
 
     format: Literal[1] = 1
     team: str
@@ -133,15 +133,15 @@ def read_facts(bundle: Bundle) -> Facts:
         return Facts.model_validate_json(bundle.facts.read_bytes())
     except FileNotFoundError:
         raise SubmissionError(
-            f"{bundle.facts} does not exist: {bundle.root} is not a bundle of "
+            f"{bundle.facts} does not exist: {bundle.root} was not built by "
             f"`alignatt submission build`"
         ) from None
     except ValidationError as error:
-        raise SubmissionError(f"{bundle.facts} is not valid: {error}") from None
+        raise SubmissionError(f"{bundle.facts} is invalid: {error}") from None
 
 
 def checksums(bundle: Bundle) -> dict[str, str]:
-    """Return the SHA-256 of every file but ``SHA256SUMS`` itself, by its path in the bundle."""
+    """Return the SHA-256 of every file except ``SHA256SUMS``, by its path in the bundle."""
     files = sorted(p for p in bundle.root.rglob("*") if p.is_file() and p != bundle.sums)
     found: dict[str, str] = {}
     for path in tqdm(files, "checksums", leave=False):
@@ -151,7 +151,7 @@ def checksums(bundle: Bundle) -> dict[str, str]:
 
 
 def write_checksums(bundle: Bundle) -> int:
-    """Write the checksums in the format of ``sha256sum``; return their number."""
+    """Write the checksums in the format of ``sha256sum``; return the number of files."""
     found = checksums(bundle)
     lines = [f"{digest}  {name}\n" for name, digest in found.items()]
     bundle.sums.write_text("".join(lines), encoding="utf-8")
@@ -166,7 +166,7 @@ def proxy_yaml(target: str) -> str:
 
 
 def evaluation_yaml(target: str) -> str:
-    """Return the keys that the scorers read; Simulstream's proxy configuration lacks them."""
+    """Return the keys for the scorers, which Simulstream's proxy configuration lacks."""
     note = "# For the scorers (omnisteval --simulstream_config_file): how to join units.\n"
     return note + yaml.safe_dump(scorer_settings(target), sort_keys=False)
 
@@ -179,7 +179,7 @@ class _Server(BaseModel, strict=True):
 
 
 def read_server(path: Path) -> dict[str, Any]:
-    """Read a server configuration; refuse one that would clear sessions in use."""
+    """Read a server configuration; refuse a ``ttl`` that would clear active sessions."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         _Server.model_validate(raw)

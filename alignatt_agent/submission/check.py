@@ -39,19 +39,19 @@ from alignatt_agent.submission.versions import (
 
 COMPARED = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms")
 TOLERANCE = 1e-3
-"""OmniSTEval prints four decimals."""
+"""Permitted difference of scores, because OmniSTEval prints four decimals."""
 
 
 @dataclass(slots=True)
 class Report:
-    """Violations, and the scores and the number of units of the log of each system."""
+    """Violations, and the scores and number of units of each system's log."""
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[SystemName, Scores] = field(default_factory=dict)
     tokens: dict[SystemName, int] = field(default_factory=dict)
 
     def text(self, root: Path) -> str:
-        """Format scores, violations and the verdict on the bundle."""
+        """Format the scores, the violations and the result."""
         lines = [self._table()] if self.scores else []
         lines += map(str, self.findings)
         if self.findings:
@@ -74,12 +74,12 @@ class Report:
         headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "distance", "regime")
         digits = ("", "", ".2f", ".2f", ".0f", ".0f", ".0f", "")
         table = tabulate(rows, headers, "simple", floatfmt=digits, missingval="-")
-        note = "scored again from the logs; distance: ms to the nearer end of the regime"
+        note = "scores computed from the logs; distance: ms to the nearer end of the regime"
         return f"{table}\n\n{note}\n"
 
 
 def check_bundle(root: Path, rescoring: bool = True) -> Report:
-    """Check a bundle; ``rescoring`` its logs takes most of the time."""
+    """Check a bundle; ``rescoring`` the logs takes most of the time."""
     bundle = Bundle(root)
     facts = read_facts(bundle)
     report = Report()
@@ -91,7 +91,7 @@ def check_bundle(root: Path, rescoring: bool = True) -> Report:
         targets = sorted({name.target for name in names})
         devset = load_devset(bundle.devset, targets, audio=False)
     except DevSetError as error:
-        fix = "build the bundle again from the dev set that was streamed"
+        fix = "build the bundle again from the streamed dev set"
         found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
     with tqdm(names, "systems", unit="system", leave=False) as bar:
         for name in bar:
@@ -119,7 +119,7 @@ def _check_system(
     try:
         claimed = read_result(files.folder)
     except ScoringError as error:
-        fix = "submit scores.json as simulstream-eval wrote it"
+        fix = "submit the unaltered scores.json of simulstream-eval"
         found.append(Finding("scores", scores_at, str(error), fix))
     signature = claimed.signature if claimed else {}
     config: AgentConfig | None = None
@@ -143,7 +143,7 @@ def _check_system(
         try:
             scores = report.scores[name] = _rescore(files, log, devset, name.target)
         except (LogError, ScoringError) as error:
-            fix = "correct the reported faults of the log, so that OmniSTEval can read it"
+            fix = "correct the reported faults, so that OmniSTEval can read the log"
             found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
             return
         found += _compare(where, claimed.scores if claimed else None, scores)
@@ -153,7 +153,7 @@ def _check_system(
 
 
 def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:
-    """Score a log as the organizers do: with the evaluation YAML of the bundle."""
+    """Score a log like the organizers, with the evaluation YAML of the bundle."""
     refuse(log, devset, language(target).latency_unit)
     with tempfile.TemporaryDirectory(prefix="alignatt-submission-") as folder:
         run = RunFiles(Path(folder))
@@ -162,16 +162,16 @@ def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Score
         try:
             return score(run, devset, target, log)
         except ScoringError as error:
-            # The temporary folder does not exist any more when this is read.
+            # The temporary folder no longer exists when the message is read.
             raise ScoringError(str(error).replace(f"{folder}/", "")) from None
 
 
 def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Finding]:
-    fix = "submit the log that was scored, or score it again and build again"
+    fix = "submit the scored log, or score this log and build the bundle again"
     for key in COMPARED:
         said, found = getattr(claimed, key, None), getattr(scores, key)
         if not isinstance(said, int | float) or not math.isclose(said, found, abs_tol=TOLERANCE):
-            message = f"{key} is {said} in scores.json, but the log scores {found}"
+            message = f"{key} is {said} in scores.json, but the score of the log is {found}"
             yield Finding("scores", where, message, fix)
 
 
@@ -187,7 +187,7 @@ def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Fin
     if longyaal_cu_ms < 0:
         fix = "output precedes the speech: raise speech.hold_back_ms or speech.min_start_s"
     elif actual in REGIMES:
-        fix = f"submit it to the regime {actual}, or change chunk_ms and speech.hold_back_ms"
+        fix = f"submit the run to the regime {actual}, or change chunk_ms or speech.hold_back_ms"
     else:
         fix = "lower chunk_ms, speech.hold_back_ms or speech.min_start_s and run the dev set again"
     yield Finding("regime", where, message, fix)
@@ -204,18 +204,18 @@ def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterat
     joiner = " " if language(target).spaced else ""
     problem = wrong_language(joiner.join(tokens), target, samples)
     if problem is not None:
-        fix = f"submit the log of the run into {target} here"
+        fix = f"submit the log of the run with target {target}"
         yield Finding("direction", where, f"the output is not {target}: {problem}", fix)
 
 
 def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | None:
-    """Return why the output ``text`` is not in the language ``target``, or ``None``.
+    """Return the reason why ``text`` is not in the language ``target``, or ``None``.
 
-    ``samples`` are texts of known languages by code: the references of the dev set. They are
-    compared by chrF, for which order does not matter.
+    ``samples`` has texts of known languages by code: the references of the dev set. Texts are
+    compared by chrF, which ignores their order.
     """
     if not any(map(str.isalpha, text)):
-        return "it contains no letter"
+        return "it contains no letters"
     if target not in samples:
         return None
     chrf = CHRF(char_order=3)
@@ -224,14 +224,14 @@ def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | 
     name = language(target).name
     if scores[nearest] > scores[target]:
         return (
-            f"its letters resemble the {language(nearest).name} text of the dev set "
-            f"(chrF {scores[nearest]:.1f}), not the {name} one ({scores[target]:.1f})"
+            f"its character n-grams resemble the {language(nearest).name} references "
+            f"(chrF {scores[nearest]:.1f}), not the {name} references ({scores[target]:.1f})"
         )
-    return None if scores[target] else f"none of its trigrams is in the dev set's {name} text"
+    return None if scores[target] else f"none of its trigrams is in the {name} references"
 
 
 def _check_sums(bundle: Bundle) -> Iterator[Finding]:
-    fix = "restore the file from the bundle that was built, or build the bundle again"
+    fix = "restore the file from the original bundle, or build the bundle again"
     if not bundle.sums.is_file():
         yield Finding("checksum", bundle.sums.name, "the file is missing", fix)
         return
@@ -239,12 +239,12 @@ def _check_sums(bundle: Bundle) -> Iterator[Finding]:
     expected, found = {name: digest for digest, _, name in rows}, checksums(bundle)
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
-            yield Finding("checksum", name, "listed in SHA256SUMS but missing", fix)
+            yield Finding("checksum", name, "the file is listed in SHA256SUMS but missing", fix)
         elif name not in expected:
-            message = "not listed in SHA256SUMS: it was added after the bundle was built"
+            message = "the file was added after the build: SHA256SUMS does not list it"
             yield Finding("checksum", name, message, f"remove it, or {BUILD_AGAIN}")
         elif found[name] != expected[name]:
             message = (
-                f"changed: its SHA-256 is {found[name][:12]}…, expected {expected[name][:12]}…"
+                f"the file changed: its SHA-256 is {found[name][:12]}…, not {expected[name][:12]}…"
             )
             yield Finding("checksum", name, message, fix)

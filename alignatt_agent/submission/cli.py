@@ -1,6 +1,6 @@
-r"""Build, check and serve the bundle that a team submits to the IWSLT simultaneous task.
+r"""Build, check and serve a bundle for submission to the IWSLT simultaneous task.
 
-It contains an image, settings, dev logs, signed scores and checksums.
+A bundle contains an image, settings, dev logs, signed scores and checksums.
 
 Examples:
   score the dev set in both regimes, then build the bundle and check it:
@@ -12,9 +12,9 @@ Examples:
         --runs outputs/dev-low outputs/dev-high --devset micro_models/devset \
         --output outputs/submission
 
-  examples of every command: alignatt submission COMMAND --help
+  For an example of each command: alignatt submission COMMAND --help
 
-exit status: 0 done; 1 violation found, or server not healthy; 2 nothing was done
+exit status: 0 success; 1 violation found, or server not healthy; 2 failure before the start
 """
 
 import argparse
@@ -49,49 +49,49 @@ def build_parser() -> argparse.ArgumentParser:
         "--output outputs/low"
     )
     add = command(example, _build, "build a bundle from runs of simulstream-eval, and check it")
-    text = f"one configuration for each regime, whose name ends in the regime: {ranges} LongYAAL CU"
+    text = f"one configuration per regime, whose name ends in the regime: {ranges} LongYAAL CU"
     add("--config", nargs="+", required=True, help=text)
-    text = "output folders of simulstream-eval, one for each configuration, in the same order"
+    text = "output folders of simulstream-eval, one per configuration, in the same order"
     add("--runs", nargs="+", required=True, help=text, **folder)
     add("--target", nargs="+", required=True, metavar="CODE", help="target languages")
     add("--output", required=True, help="the bundle", **folder)
     add("--devset", required=True, help="the dev set of the runs", **folder)
     add("--team", default="alignatt", help="name of the team; default %(default)s")
-    add("--contact", default="(fill in: --contact)", help="address for the organizers' questions")
+    add("--contact", default="(fill in: --contact)", help="contact address for the organizers")
 
     text = (
-        "verify a bundle: checksums, files, logs (all talks, one run, append-only, units), "
-        "language of the output, versions, scores (computed again), regimes, image"
+        "check a bundle: checksums, files, logs (all talks, one run, append-only, units), "
+        "language of the output, versions, scores (recomputed), regimes, image"
     )
     add = command("check outputs/submission", _check, text)
     add("bundle", help="the bundle", **folder)
-    text = "take seconds: trust scores.json instead of scoring the logs again"
+    text = "trust scores.json instead of scoring the logs again, so that the check takes seconds"
     add("--skip-scores", action="store_true", help=text)
 
     text = (
-        "entry point of the image: check weights, configuration and port of one system, then "
+        "serve one system (entry point of the image): check weights, configuration and port, then "
         "run Simulstream's http_speech_processor_server"
     )
     add = command("serve low/en-de --root outputs/submission/image", _serve, text)
-    add("system", nargs="?", metavar="REGIME/DIRECTION", help="e.g. low/en-de")
-    text = "folder with server.yaml and systems/; default %(default)s"
+    add("system", nargs="?", metavar="REGIME/DIRECTION", help="system to serve, e.g. low/en-de")
+    text = "folder that contains server.yaml and systems/; default %(default)s"
     add("--root", default=Path("image"), help=text, **folder)
     add("--dry-run", action="store_true", help="check everything and print the command")
 
-    text = "check whether a server on this machine accepts audio; does not occupy a processor"
+    text = "check whether a server on this machine accepts audio, without occupying a processor"
     add = command("health --port 8080", _health, text)
-    add("--port", type=int, default=PORT, help="default %(default)s")
+    add("--port", type=int, default=PORT, help="port of the server; default %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     run: Callable[[Namespace], int] = arguments.func
     return run(arguments)
 
 
-# Commands import on demand: the image checks its health every few seconds.
+# Commands import modules on demand, because the image checks its health every few seconds.
 
 
 def _build(given: Namespace) -> int:
@@ -99,7 +99,7 @@ def _build(given: Namespace) -> int:
 
     runs = pair_runs(given.config, given.runs)
     files = build_bundle(runs, given.target, given.output, given.devset, given.team, given.contact)
-    print(f"built {given.output}: {files} files", flush=True)
+    print(f"built {given.output} with {files} files", flush=True)
     return _check(Namespace(bundle=given.output, skip_scores=False))
 
 
@@ -112,7 +112,7 @@ def _check(given: Namespace) -> int:
 
 
 def _serve(given: Namespace) -> int:
-    """Replace this process by the server of one system."""
+    """Replace this process with the server of one system."""
     from alignatt_agent.submission.server import become, server_command
 
     command = server_command(given.root, given.system)

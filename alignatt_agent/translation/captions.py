@@ -1,4 +1,4 @@
-"""Captions in the spoken language, instead of a translation."""
+"""Emit captions in the spoken language, instead of a translation."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from alignatt_agent.types import Emission, GatedDraft, SourceSpan, SourceView, W
 
 
 class Captions:
-    """Emits every closed sentence as recognized; the open utterance may still change."""
+    """Emits every closed sentence as recognized, because the open utterance may still change."""
 
     gated: GatedDraft | None = None
     steps = 0
     emitted = 0
-    _accepted = ""  # text of the next words that was already emitted
+    _accepted = ""  # already emitted text of the next words
 
     def reset(self) -> None:
         """Do nothing: there is no state."""

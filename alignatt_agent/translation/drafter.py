@@ -1,4 +1,4 @@
-"""Requests drafts from the translation engine, with the previous draft as expected tokens."""
+"""Request drafts from the translation engine, with the previous draft as expected tokens."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft with the state that it continues; it is gated again when the frontier moves.
+    """A draft and the state that it continues; the draft is gated again when the frontier moves.
 
-    ``earlier`` holds the whole translations of earlier sources of the utterance, latest first.
-    The first ``accessible`` words are accessible; the policy read ``scanned`` drafted tokens.
+    ``earlier`` has the complete translations of earlier sources of the utterance, latest first.
+    ``accessible`` is the number of accessible words; the policy read ``scanned`` drafted tokens.
     """
 
     source: tuple[str, ...]
@@ -35,12 +35,12 @@ class Drafted:
 
     @property
     def frontier(self) -> int:
-        """Number of source tokens of accessible words."""
+        """Return the number of source tokens of accessible words."""
         return sum(word < self.accessible for word in self.prompt.token_word)
 
     @property
     def translation(self) -> tuple[int, ...]:
-        """The accepted tokens, and the drafted tokens scanned so far."""
+        """Return the accepted tokens and the scanned drafted tokens."""
         return self.prefix + self.draft.token_ids[: self.scanned]
 
     def context(self, units: UnitDecoder) -> DraftContext:
@@ -60,7 +60,7 @@ class Drafted:
 
 
 class Drafter:
-    """Drafts of one stream, counted and timed.
+    """Requests, counts and times the drafts of one stream.
 
     Successive drafts are mostly equal. The engine therefore gets the previous one as expected
     tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is the last whole
@@ -94,7 +94,7 @@ class Drafter:
     ) -> Draft:
         """Continue ``prompt``, which ends with the accepted translation ``prefix`` of its source.
 
-        ``resumed``, an earlier draft of the same prompt, is continued; see ``TranslationEngine``.
+        ``resumed`` is an earlier draft of the same prompt to continue, see ``TranslationEngine``.
         ``room`` is a limit of tokens that may be lower than ``max_tokens``.
         """
         most = self.max_tokens if room is None else min(room, self.max_tokens)
@@ -109,7 +109,7 @@ class Drafter:
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids
         if draft.ended or self.expected[: len(whole)] != whole:
-            self.expected = whole  # the previous draft continues where this one was cut
+            self.expected = whole  # the previous draft continues where this draft was cut
         return draft
 
     def finish(
@@ -136,7 +136,7 @@ class Drafter:
             if draft.ended or not draft.token_ids:
                 return produced, sources
             if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
-                LOGGER.warning("the translation of %d words does not end and is cut", len(source))
+                LOGGER.warning("an endless translation of %d source words is cut", len(source))
                 return produced, sources
 
 
@@ -150,7 +150,7 @@ def first_line(
 
     After a line break, instructed models comment on a translation, repeat it or answer it. The
     prompt has one line to translate, so the first line break ends a draft like the end of a turn.
-    A token may hold the end of the text and the break (``".\n\n"``); it becomes its text alone.
+    A token may contain both text and a break (``".\n\n"``); only its text is kept.
 
     ``before`` is the accepted translation; ``text`` decodes ids, and ``ids`` encodes a text.
     """

@@ -1,4 +1,4 @@
-"""Closed sentences with their translations, which precede the open one in prompts."""
+"""Keep closed sentences with their translations, which precede the open sentence in prompts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,17 +8,17 @@ from alignatt_agent.types import Prompt
 from alignatt_agent.types.running_text import split_words
 
 GROWTH = 3
-"""The window grows to this multiple of its size before it is cut: a cut moves all later tokens, so
-the engine computes the rest of the window again. Tokens computed for the 595 chunks of the embedded
-dev set, drafts and blocks of 16 tokens as of a run without, en-de and en-zh: 1.32 and 1.31 times
-those without a history for a window of two that moves, 1.10 at 2 times, 1.06 and 1.07 at 3."""
+"""Multiple of the window to which the history grows before it is cut. A cut moves later tokens, so
+the engine computes the rest of the window again. Tokens computed for 595 chunks of the embedded
+dev set (en-de and en-zh; drafts of a run without a history; blocks of 16 tokens): 1.32 and 1.31
+times those without a history for a moving window of two; 1.10 at 2 times; 1.06 and 1.07 at 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The beginning of the prompts of one target. It grows until whole sentences are cut.
+    """The start of all prompts of one target; it grows until whole sentences are cut.
 
-    At least ``sentences`` of them are kept, if they fit into ``tokens`` tokens; 0 keeps none.
+    At least ``sentences`` sentences are kept if they fit into ``tokens`` tokens; 0 keeps none.
     ``closed`` has the kept sentences, and ``ids`` has their token ids in a prompt.
     """
 
@@ -40,7 +40,7 @@ class History:
         return replace(self, closed=closed, ids=ids)
 
     def remember(self, sentences: Sequence[tuple[str, str]]) -> "History":
-        """Append sentences that were translated elsewhere, with their translations."""
+        """Append sentences with translations that another translator made."""
         history = self
         for source, translation in sentences:
             history = history.add(split_words(source), self.builder.ids(translation))

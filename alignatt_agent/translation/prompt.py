@@ -1,7 +1,7 @@
-"""Prompt of Eq. 1: system prompt, marked source span, instruction, accepted translation.
+"""Build the prompt of Eq. 1: system prompt, marked source, instruction, accepted translation.
 
-The source span is located in the token ids that are submitted, so the map from tokens to words
-cannot drift from what the engine sees.
+The source span is located in the submitted token ids, so the map from tokens to words
+always matches the input of the engine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLOSED = re.compile(
     r"(<think>\s*)?</think>|<\|channel>thought\s*<channel\|>|\[THINK\]\s*\[/THINK\]"
     r"|(Reasoning Mode: )?/no_?think"
 )
-"""Texts with which templates close a reasoning turn immediately, or switch reasoning off."""
+"""Texts with which templates close a reasoning turn immediately, or disable reasoning."""
 
 _THOUGHTS = re.compile(r"(?i)(?<![a-z])(think(ing)?|reason(s|ing)?|thoughts?)(?![a-z]).{,20}")
 
@@ -41,7 +41,7 @@ class PromptError(AlignAttError, ValueError):
 
 
 class PromptBuilder:
-    """Serializes requests for one language direction with the model's own chat template.
+    """Serializes requests for one language direction with the model's chat template.
 
     Args:
         tokenizer: a fast Transformers tokenizer with a chat template.
@@ -49,10 +49,10 @@ class PromptBuilder:
         target: English name of the target language.
         wording: the text around the source.
         context: the text for ``{context}`` in the wording.
-        terms: returns the text after a source, given its words; empty without terms in it.
+        terms: returns the text after a source, given its words; empty if they contain no term.
 
     Raises:
-        PromptError: the template or the tokenizer does not fit.
+        PromptError: the template or the tokenizer is not suitable.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class PromptBuilder:
         self._terms, self._wording, self._languages = terms, wording, (source, target)
         if not getattr(tokenizer, "is_fast", True):
             raise PromptError(
-                f"the tokenizer of {model} is a slow one ({type(tokenizer).__name__}), which does "
-                "not tell which characters a token covers; the checkpoint needs a tokenizer.json"
+                f"the tokenizer of {model} is slow ({type(tokenizer).__name__}) and does "
+                "not return the characters of each token; the checkpoint needs a tokenizer.json"
             )
         names = {
             "source_language": wording.name(source),
@@ -92,7 +92,7 @@ class PromptBuilder:
         text = self._rendered(turns, add_generation_prompt=True)
         if text.count(_MARKER) != 1:
             raise PromptError(
-                f"the chat template of {model} does not reproduce the user turn; the source span "
+                f"the chat template of {model} changes the user turn, so the source span "
                 "cannot be marked"
             )
         finished = [*turns, {"role": "assistant", "content": _ANSWER}]
@@ -141,7 +141,7 @@ class PromptBuilder:
 
     @cached_property
     def expansion(self) -> float:
-        """Number of target tokens that one source token may need, at least 1."""
+        """Return the number of target tokens that one source token may need, at least 1."""
         source, target = (sample_tokens(self._tokenizer, name) for name in self._languages)
         return max(1.0, target / source)
 
@@ -176,13 +176,13 @@ class PromptBuilder:
     def build(
         self, words: Sequence[str], accepted: Sequence[int] = (), history: Sequence[int] = ()
     ) -> Prompt:
-        """Build the prompt for ``words`` continued after the ``accepted`` target ids.
+        """Build the prompt for ``words``, to be continued after the ``accepted`` target ids.
 
-        ``history`` has the joined parts of the previous sentences, see ``closed``.
+        ``history`` is the concatenation of the previous sentences, see ``closed``.
         """
         if not words or any(len(word.split()) != 1 for word in words):
             raise ValueError(
-                f"the source must be non-blank words without spaces, got {list(words)!r}"
+                f"the source must consist of non-blank words without spaces, got {list(words)!r}"
             )
         opening = self._closing[1] if history else self._before
         text = opening + join_words(words) + self._terms(words) + self._after
@@ -193,9 +193,9 @@ class PromptBuilder:
 
 
 def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:
-    """Refuse a template after which the model would reason before it answers.
+    """Refuse a template that makes the model reason before it answers.
 
-    The generation prompt must be the beginning of a ``finished`` turn, except for white space and a
+    The generation prompt must be the start of a ``finished`` turn, except for white space and a
     closed reasoning turn, and only ``ours`` may mention thoughts.
     """
     rest = opened = opened.rstrip()
@@ -207,15 +207,15 @@ def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence
     if opened != finished and (same < len(finished) or _CLOSED.sub("", opened[same:]).strip()):
         begin = max(0, same - 20)
         problem = f"opens an answer with {opened[begin:]!r}, but has {finished[begin:]!r} before a "
-        problem += "finished one"
+        problem += "finished answer"
     elif found := _THOUGHTS.search(_CLOSED.sub("", rest)):
         problem = f"writes {found[0]!r}"
     if not problem:
         return
     raise PromptError(
         f"the chat template of {tokenizer.name_or_path} {problem}: the model would write its "
-        "thoughts, and they would be emitted as translation; turn reasoning off as the model card "
-        "says, with prompt.template_arguments or prompt.system, or write the whole turn in "
+        "thoughts, which would be emitted as translation; disable reasoning as the model card "
+        "describes, with prompt.template_arguments or prompt.system; or write the whole turn in "
         "prompt.before and prompt.after and set prompt.chat to false; or use another model"
     )
 
@@ -226,7 +226,7 @@ def _locate(
     """Return the first source position and the word of every source token.
 
     A token belongs to the word of its last source character: a leading space to the next word,
-    punctuation to the previous one, a byte-fallback piece of an emoji to the word of the emoji.
+    punctuation to the previous word, and a byte-fallback piece of an emoji to the emoji's word.
     """
     ends = list(accumulate(len(gap + word) for gap, word in zip(gaps(words), words, strict=True)))
     end = begin + ends[-1]

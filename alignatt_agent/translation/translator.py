@@ -1,4 +1,4 @@
-"""Translation of successive utterances: draft, gate, round to units, emit."""
+"""Translate successive utterances: draft, gate, round to units, emit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,25 +18,25 @@ from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
 
 MEMORY = 8
-"""Number of drafts of earlier sources that a policy gets."""
+"""Number of drafts of earlier sources that a policy receives."""
 
 
 class Translator:
-    """Append-only translation of a stream of utterances.
+    """Translates a stream of utterances, with append-only output.
 
-    The accepted token ids of the open utterance only grow, and their text is the emitted text: a
-    draft that continues its last word is appended to that word. Rejecting such a draft would change
+    The accepted token ids of the open utterance only grow, and their text is the emitted text. A
+    draft that continues the last word is appended to that word. Rejecting such a draft would change
     the number ``3,5`` to ``3``, and waiting would hold back the whole sentence. Each step computes
-    a new ``StreamState`` and replaces the old one at its end: after an exception the state is
+    a new ``StreamState``, which replaces the old state at the end: after an exception, the state is
     unchanged, and the call may be repeated.
 
     Args:
-        readout: attention heads; without them tokens have no source words and prefixes are not
+        readout: attention heads; without heads, tokens have no source words, and prefixes are not
             split.
         spaced: whether the target language separates words by white space.
         early_stop: whether the engine ends a draft at the token that the policy rejects.
         verify: whether the engine verifies the previous draft, see ``Drafter``.
-        history: receives closed sentences, and precedes the open one in prompts.
+        history: receives closed sentences, and precedes the open sentence in prompts.
     """
 
     def __init__(
@@ -62,39 +62,39 @@ class Translator:
 
     @property
     def steps(self) -> int:
-        """Forward passes of all drafts so far."""
+        """Return the number of forward passes of all drafts so far."""
         return self._drafter.steps
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Accepted token ids of the open utterance; their text is emitted."""
+        """Return the accepted token ids of the open utterance; their text is emitted."""
         return self._state.utterance.accepted
 
     @property
     def emitted(self) -> int:
-        """Number of tokens emitted so far."""
+        """Return the number of emitted tokens."""
         return self._state.emitted
 
     @property
     def gated(self) -> GatedDraft | None:
-        """The draft and the decision of the last ``update``, if any."""
+        """Return the draft and the decision of the last ``update``, if any."""
         return self._state.gated
 
     def reset(self) -> None:
-        """Forget the open utterance."""
+        """Discard the open utterance."""
         self._state = replace(self._state, utterance=Utterance(), gated=None)
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Add sentences to the history; ``accepted`` is the translation so far of the open one."""
+        """Add sentences to the history; ``accepted`` is the open sentence's translation so far."""
         history = self._state.history.remember(sentences)
         utterance = Utterance().accepting(history.builder.ids(accepted), ())
         utterance = replace(utterance, apart=not utterance.accepted)
         self._state = replace(self._state, history=history, utterance=utterance)
 
     def update(self, view: SourceView) -> Emission:
-        """Extend the translation of the open utterance as far as the policy allows.
+        """Extend the translation of the open utterance by the tokens that the policy accepts.
 
-        A changed source needs one draft; if only the frontier moved, the last draft is gated again.
+        A changed source needs one draft. If only the frontier moved, the last draft is gated again.
         """
         source, accessible = _read(view)
         utterance, emission = self._state.utterance.hearing(source), Emission()
@@ -115,12 +115,12 @@ class Translator:
             self._state = replace(state, utterance=utterance)
 
     def complete(self, words: Sequence[Word]) -> Emission:
-        """Translate a closed sentence to its end and open the next utterance.
+        """Translate a closed sentence to its end, and open the next utterance.
 
-        Drafts without a gate follow one another until the model ends its turn, up to the limit in
+        Drafts without a gate are concatenated until the model ends its turn, up to the limit in
         ``Drafter.finish``; repetitions of a loop are emitted once. Accepted tokens that are aligned
-        past the sentence become the accepted prefix of the next utterance, without those that the
-        model now repeats: they belong to this sentence and are not emitted again.
+        past the sentence become the accepted prefix of the next utterance, except tokens that the
+        model now repeats: these belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -139,7 +139,7 @@ class Translator:
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
-        # The rest was emitted last, but these units do not continue it.
+        # The rest was emitted last, but these units do not continue the rest.
         state = replace(state, utterance=replace(now, apart=now.apart or bool(rest)))
         state, emission = self._emit(state, kept, finish, sources, words)
         if rest and is_punctuation("".join(emission.units)):
@@ -164,7 +164,7 @@ class Translator:
     def _gate(
         self, state: StreamState, source: tuple[str, ...], accessible: int
     ) -> tuple[Drafted, Decision]:
-        """Return the draft for ``source``, an earlier one if still valid, and its decision."""
+        """Return the draft for ``source`` (an earlier draft if still valid) and its decision."""
         now = state.utterance
         self._drafter.expected = now.expected
         drafts = (draft for draft in (now.ahead, now.drafted) if draft and draft.source == source)
@@ -185,7 +185,7 @@ class Translator:
             if done or decision.closed:
                 scanned = len(decision.peaks) or len(draft.token_ids)
                 return replace(drafted, scanned=scanned), decision
-            # The frontier moved after the engine stopped at the gate, or nothing is drafted yet.
+            # The frontier moved after the engine stopped at the gate, or there is no draft yet.
             begun = draft if draft.token_ids else None
             draft = self._drafter.draft(drafted.prompt, drafted.prefix, gate, begun)
             drafted = replace(drafted, draft=draft)
@@ -196,8 +196,8 @@ class Translator:
         """Emit the part of a draft that the policy accepts, in whole units."""
         now, draft = state.utterance.deciding(drafted, self._drafter.expected), drafted.draft
         state, emission = replace(state, utterance=now), Emission()
-        # Recognizers punctuate a word only once they know what follows, and a mark that comes later
-        # cannot be glued to a word that is already out.
+        # Recognizers punctuate a word only when they know the next words, and a later mark
+        # cannot be attached to an emitted word.
         heard = drafted.accessible == len(drafted.source)
         closed = draft.ended and heard and ends_clause(drafted.source[-1])
         taken = len(now.accepted) - len(drafted.prefix)
@@ -255,5 +255,5 @@ class Translator:
 
 
 def _read(view: SourceView) -> tuple[tuple[str, ...], int]:
-    """Return the words of a view, and how many of them are accessible."""
+    """Return the words of a view, and the number of accessible words."""
     return tuple(word.text for word in view.words), min(view.accessible, len(view.words))

@@ -1,4 +1,4 @@
-"""Source times of units: the times of the words at the attention peaks of their tokens."""
+"""Compute source times of units: the times of the words at their tokens' attention peaks."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from alignatt_agent.types import Draft, Prompt, SourceSpan, Word
 def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
     """Return the source word at the attention peak of each drafted token; empty without rows.
 
-    The heads are only averaged: a filter that normalizes by earlier rows gives no peak for the
+    Heads are averaged without a filter: normalization by earlier rows would give no peak for the
     first token of a draft.
     """
     if draft.rows is None or not draft.token_ids:
@@ -21,9 +21,9 @@ def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
 def spans(
     owners: Sequence[Sequence[int]], places: Sequence[int], words: Sequence[Word]
 ) -> tuple[SourceSpan, ...]:
-    """Return the time of each unit, from its first source word to its last one.
+    """Return the time of each unit, from its first source word to its last source word.
 
-    ``owners`` has the tokens of each unit, ``places`` the source word of each token.
+    ``owners`` has the tokens of each unit; ``places`` has the source word of each token.
     """
     found = ([words[places[token]] for token in tokens] for tokens in owners)
     return tuple(SourceSpan(min(w.start for w in mine), max(w.end for w in mine)) for mine in found)
@@ -32,7 +32,7 @@ def spans(
 def spread(
     count: int, last: tuple[float, float], begin: float, end: float
 ) -> tuple[SourceSpan, ...]:
-    """Return ``count`` equal parts of the time from ``begin`` to ``end`` that has no unit yet.
+    """Return ``count`` equal parts of the time from ``begin`` to ``end`` that has no units.
 
     ``last`` is the time of the previous unit. If it reaches ``end``, a sentence closed before live
     words, and all units share that time: starts and ends never decrease.

@@ -2,17 +2,17 @@
 
 Token ids define the output; text is always decoded from a whole id sequence. Rounding drops ids and
 never splits a token, so a token that ends inside a unit is dropped with the rest of that unit. A
-unit begins with the white space before it, as one character, so the units of accepted ids together
-are the text of those ids.
+unit begins with the preceding white space, as one character, so the units of accepted ids are
+together the text of these ids.
 
 * Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
-  white space follows in the draft. Punctuation alone does not complete it: a quotation mark, a
+  white space follows in the draft. Punctuation alone does not complete a unit: a quotation mark, a
   decimal or another dot may follow. A draft that continues an accepted word is appended to it
   without a space.
 * Unspaced scripts: a unit is one grapheme cluster, in Thai with its vowels, or a run of Latin
   letters, digits and ASCII marks, which is complete when something else follows.
-* At the very end of a draft the last unit is complete only if nothing can be glued to it any more
-  (``closed``); nor is final punctuation of an unspaced script taken before that.
+* At the end of a draft, the last unit is complete only if no text can be attached to it any more
+  (``closed``). Final punctuation of an unspaced script also waits for this.
 
 Replacement characters of broken UTF-8 are never part of a unit.
 """
@@ -25,14 +25,14 @@ import regex
 from alignatt_agent.types.running_text import common_prefix
 
 BROKEN = "\ufffd"
-"""Decoders write it for an incomplete character."""
+"""Replacement character, which decoders write for an incomplete character."""
 LOOK = 8
-"""A place to cut is searched whenever this many tokens are decoded together. For each of 400 tokens
+"""Number of tokens decoded together from which a place to cut is searched. For each of 400 tokens
 of a sentence, with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
-"""Marks that may follow a closing one."""
+"""Marks that may follow a closing mark."""
 _RUN = r"[[\p{ASCII}\p{L}\p{N}\p{S}\p{M}]--[\s\x1c-\x1f\p{ea=W}\p{ea=F}\u0e00-\u0e7f]]"
 _CLUSTER = r"\p{InPC=Visual_Order_Left}*\X\p{InPC=Right}*"  # Thai: one vowel comes first
 _UNSPACED = regex.compile(rf"([\s\x1c-\x1f]*+)((?:(?={_RUN})\X)+|{_CLUSTER})", regex.V1)
@@ -47,7 +47,7 @@ def ends_clause(text: str) -> bool:
 
 
 def is_punctuation(text: str) -> bool:
-    """Whether ``text`` is nothing but closing punctuation and quotation marks."""
+    """Whether ``text`` consists only of closing punctuation and quotation marks."""
     return bool(text.strip()) and all(char in CLOSING + QUOTES for char in text.strip())
 
 
@@ -57,9 +57,9 @@ def part(left: str, right: str) -> bool:
 
 
 class Prefix(NamedTuple):
-    """A prefix of token ids: its text is ``head``, which no later token changes, and ``text``.
+    """A prefix of token ids; its text is ``head``, which later tokens cannot change, and ``text``.
 
-    Only the ids of ``tail``, whose text is ``text``, are decoded with the next one.
+    Only the ids of ``tail``, whose text is ``text``, are decoded with the next id.
     """
 
     head: str = ""
@@ -68,7 +68,7 @@ class Prefix(NamedTuple):
 
 
 class UnitDecoder:
-    """Reads token ids as stability units of a language, ``spaced`` if it has spaces."""
+    """Splits token ids into stability units of a language, ``spaced`` if it uses spaces."""
 
     def __init__(self, tokenizer: Any, spaced: bool) -> None:
         self._tokenizer, self._spaced = tokenizer, spaced
@@ -80,10 +80,10 @@ class UnitDecoder:
     ) -> int:
         """Return the length of the longest prefix of ``draft`` in whole units, at most ``limit``.
 
-        ``closed`` says that nothing can follow the draft's last token.
+        ``closed`` means that nothing can follow the draft's last token.
         """
         texts = self._texts(accepted, draft)
-        # A partial character does not show what follows; some decoders even replace the complete
+        # A partial character does not show the next text; some decoders even replace the complete
         # bytes before it.
         seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), texts[0])
         cuts = self._cuts(texts, seen, closed)
@@ -96,7 +96,7 @@ class UnitDecoder:
         return [*(begin + cut for cut in cuts), len(ids)]
 
     def units(self, accepted: Sequence[int], added: Sequence[int]) -> tuple[str, ...]:
-        """Return the units that ``added`` ids append to the text of the ``accepted`` ones.
+        """Return the units that ``added`` ids append to the text of the ``accepted`` ids.
 
         If a decoder rewrites emitted text, only the added ids are decoded.
         """
@@ -108,18 +108,18 @@ class UnitDecoder:
         return tuple((gap if _GAP.fullmatch(gap) else " ") + solid for gap, solid in found)
 
     def apart(self, last: str, unit: str) -> str:
-        """Return ``unit`` as text that does not continue the ``last`` emitted unit."""
+        """Return ``unit`` in a form that does not continue the ``last`` emitted unit."""
         bare = unit.lstrip()
         return bare if not self._spaced and (not last or part(last, bare)) else f" {bare}"
 
     def owners(self, accepted: Sequence[int], added: Sequence[int]) -> list[list[int]]:
-        """Return which ``added`` tokens, at least one, write each of ``units(accepted, added)``."""
+        """Return the ``added`` tokens, at least one, of each unit of ``units(accepted, added)``."""
         before, *texts = self._appended(accepted, added)
         spans, written = [], len(_solid(before))
         offset = written
         for text in texts:
             begin, written = written, max(written, len(_solid(text)))
-            # Part of a character counts for the next character.
+            # Part of a character belongs to the next character.
             spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
         owners: list[list[int]] = []
         end = 0
@@ -135,7 +135,7 @@ class UnitDecoder:
         return last.head + last.text
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each id, decoded alone."""
+        """Return the text of each id, decoded separately."""
         return tuple(self._decode((token,)) for token in ids)
 
     def _decode(self, ids: Sequence[int]) -> str:
@@ -147,14 +147,14 @@ class UnitDecoder:
     def _texts(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
         """Return the text of ``accepted``, and the text after each ``added`` id.
 
-        All texts omit the same beginning, which ends between units.
+        All texts omit the same beginning, which ends at a unit boundary.
         """
         found = self._prefixes((*accepted, *added))[len(accepted) :]
         begin = len(found[0].head)
         return [prefix.head[begin:] + prefix.text for prefix in found]
 
     def _prefixes(self, ids: Sequence[int]) -> list[Prefix]:
-        """Return every prefix of ``ids``; most sequences extend the previous one."""
+        """Return every prefix of ``ids``; most sequences extend the previous sequence."""
         same = common_prefix(self._ids, ids)
         if same < len(ids):
             found = self._read[: same + 1]
@@ -164,14 +164,14 @@ class UnitDecoder:
         return self._read[: len(ids) + 1]
 
     def _extended(self, before: Prefix, token: int) -> Prefix:
-        """Return the next prefix; cut the tail where a unit begins and its text stays the same."""
+        """Return the next prefix; cut the tail at a unit's start if the text stays the same."""
         tail = (*before.tail, token)
         text = self._decode(tail)
         if len(tail) % LOOK == 0:
             for cut in range(len(tail) - 1, len(tail) - LOOK, -1):
                 alone = self._decode(tail[cut : cut + 1])
                 if BROKEN in alone or not alone.strip() or (alone.isascii() and len(alone) < 2):
-                    continue  # it has no text, or may be a byte that later bytes change
+                    continue  # the token has no text, or may be a byte that later bytes change
                 rest = self._decode(tail[cut:])
                 head = text[: len(text) - len(rest)]
                 if text.endswith(rest) and self._cuts([head], text, closed=False):
@@ -179,7 +179,7 @@ class UnitDecoder:
         return Prefix(before.head, tail, text)
 
     def _appended(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
-        """Return these texts; if a decoder rewrites earlier text, those of ``added`` alone."""
+        """Return the texts of ``_texts``, or of ``added`` alone if a decoder rewrites text."""
         texts = self._texts(accepted, added)
         if texts[-1].startswith(texts[0]):
             return texts
@@ -187,9 +187,9 @@ class UnitDecoder:
         return [" " * self._spaced + text for text in alone]
 
     def _cuts(self, texts: Sequence[str], whole: str, closed: bool) -> list[int]:
-        """Return the numbers of ``texts`` that are whole units of ``whole``, their continuation.
+        """Return the indices of ``texts`` that end with a unit of ``whole``, their continuation.
 
-        ``closed`` says that nothing can follow ``whole``.
+        ``closed`` means that nothing can follow ``whole``.
         """
         ends = set() if self._spaced else {found.end() for found in _UNSPACED.finditer(whole)}
 

@@ -1,4 +1,4 @@
-"""The open utterance and its stream as values: each step of the translator creates new ones."""
+"""Immutable states of the open utterance and its stream; each step creates new ones."""
 
 from dataclasses import dataclass, replace
 
@@ -10,22 +10,22 @@ from alignatt_agent.types import GatedDraft
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """The open utterance. Its fields determine its state.
+    """The open utterance; its fields determine its state.
 
-    * *new*: nothing.
-    * *awaited*: ``accepted`` tokens that were emitted before the stream; no ``source`` yet.
-    * *carried*: ``accepted`` tokens and ``source`` words from after the closed sentence.
-    * *decided*: ``drafted`` for ``source``; the part that the policy accepted is in ``accepted``.
+    * *new*: all fields are empty.
+    * *awaited*: ``accepted`` tokens were emitted before the stream; there is no ``source`` yet.
+    * *carried*: ``accepted`` tokens and ``source`` words follow the closed sentence.
+    * *decided*: ``drafted`` is a draft for ``source``; ``accepted`` has its accepted part.
 
-    In each state, a draft for the source of the next update may be made ``ahead``.
+    In each state, ``ahead`` may be a draft for the source of the next update.
 
     Attributes:
         source: the words that ``aligned`` numbers.
-        accepted: token ids, which only grow; their text is emitted.
+        accepted: accepted token ids, which only grow; their text is emitted.
         aligned: the source word of each accepted token, if known.
         drafted: the last draft that the policy decided on.
-        ahead: a draft that it has yet to decide on.
-        expected: the last whole translation that was drafted; it only saves time.
+        ahead: a draft that the policy has not yet decided on.
+        expected: the last complete drafted translation, which only saves time.
         apart: whether the next unit does not continue emitted text.
     """
 
@@ -38,22 +38,22 @@ class Utterance:
     apart: bool = True
 
     def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
-        """Whether the policy decided on a draft for ``source`` with this many accessible words."""
+        """Whether the policy decided on a draft for ``source`` with ``accessible`` words."""
         last = self.drafted
         return bool(last and last.source == source and accessible in (None, last.accessible))
 
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
-        """Take the words of an awaited utterance, or forget an utterance without words.
+        """Take the words of an awaited utterance, or discard an utterance without words.
 
-        In the second case the recognizer revoked every word: their translation stays emitted, but
-        the next utterance must not continue it.
+        In the second case, the recognizer revoked all words: their translation stays emitted, but
+        the next utterance must not continue this translation.
         """
         if self.accepted and not self.source:
             return replace(self, source=source)
         return self if source else Utterance()
 
     def deciding(self, drafted: Drafted, expected: tuple[int, ...]) -> "Utterance":
-        """Return the utterance with the source of a draft, which may be revised."""
+        """Return the utterance with the source of a draft, which may be a revision."""
         aligned = realigned(self.aligned, self.source, drafted.source)
         decided = replace(self, source=drafted.source, aligned=aligned, drafted=drafted)
         return replace(decided, ahead=None, expected=expected)
@@ -66,15 +66,15 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """The state of a stream's translation, and its last step.
+    """The state of a stream's translation, with its last step.
 
     Attributes:
         history: closed sentences.
-        utterance: the open one.
+        utterance: the open utterance.
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.
         unit: the last emitted unit.
-        told: start of that unit, and end of the speech whose units have times.
+        told: start of the last unit, and end of the speech whose units have times.
     """
 
     history: History

@@ -1,4 +1,4 @@
-"""Audio as 16 kHz mono samples: recordings, streams and pipes (PyAV, which includes FFmpeg).
+"""Decode recordings, streams and pipes to 16 kHz mono samples (with PyAV, i.e. FFmpeg).
 
 One resampler is used until the format changes, so there are no discontinuities. Frames are decoded
 one by one, so hours of audio take constant memory. Each sample has the time at which a player
@@ -26,14 +26,14 @@ Samples = npt.NDArray[np.int16]
 """``[samples]``."""
 
 ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
-"""FFmpeg's options for HTTP: it reconnects and requests only the rest, if the server can."""
+"""FFmpeg's options for HTTP: reconnect, and request only the rest if the server supports this."""
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
-"""Shorter gaps come from rounding and delays of encoders. A longer gap inside a stream, or a later
+"""Shorter gaps are caused by rounding and encoder delays. A longer gap inside a stream, or a later
 start, means another clock; FFmpeg's ``dts_delta_threshold`` has the same effect."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""Two channels are in opposite phase if their difference has this many times the power of their
-sum. Per sample this share of earlier power is kept: it fades within a quarter of a second."""
-HINT = "; raw samples need a rate (--raw), an MP4 whose index is at its end a file name"
+"""Two channels are in opposite phase if their difference has this multiple of the power of their
+sum. Per sample, this share of earlier power is kept, so it decays within a quarter of a second."""
+HINT = "; raw samples need --raw RATE, and an MP4 with its index at the end needs a file name"
 
 
 class AudioError(AlignAttError, ValueError):
@@ -41,7 +41,7 @@ class AudioError(AlignAttError, ValueError):
 
 
 def to_float(samples: Samples) -> FloatArray:
-    """Return samples in [-1, 1), scaled as Simulstream does."""
+    """Return samples in [-1, 1), scaled like those of Simulstream."""
     return samples.astype(np.float32) / np.float32(32768)
 
 
@@ -50,13 +50,13 @@ class Recording:
 
     Args:
         source: path, address, or binary stream.
-        name: its name in messages; by default the path.
+        name: name of the source in messages; by default the path.
         rate: sampling rate of raw 16-bit little-endian mono samples, in Hz; ``None`` if the source
             has a header.
 
     Attributes:
         seconds: length of the source, if known before decoding.
-        found: codec, rate and channels, for the user.
+        found: codec, rate and channels, for messages.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Recording:
         self._container.close()
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """Yield pieces of any length; a float recording may go beyond [-1, 1]."""
+        """Yield pieces of any length; a float recording may exceed [-1, 1]."""
         marks = self._av.format.Flags
         stream = self.seconds is None or self._container.format.flags & marks.ts_discont.value
         clock, longest_s = (self._container.start_time or 0) / self._av.time_base, START_S
@@ -129,16 +129,16 @@ class Recording:
             try:
                 yield from packet.decode()
             except self._av.error.InvalidDataError:
-                _warn(f"{self._name} is damaged; only the part that can be decoded is used")
+                _warn(f"{self._name} is damaged; only the decodable part is used")
 
     def _resampler(self, frame: Any) -> Any:
-        """Return a resampler to floats; it keeps stereo, and channel counts without a layout."""
+        """Return a resampler to floats that keeps stereo and channel counts without a layout."""
         mixed = frame is not None and 2 < frame.layout.nb_channels <= 8
-        options = {"rematrix_maxval": "1"}  # else it sums channels
+        options = {"rematrix_maxval": "1"}  # without this, it sums channels
         return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
 
     def _mono(self, frame: Any) -> FloatArray:
-        """Return the average of the channels; of two in opposite phase, the second is inverted."""
+        """Return the mean of the channels; invert the second of two in opposite phase."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:
@@ -148,7 +148,7 @@ class Recording:
             before = self._sign
             if opposite > OPPOSITE * same:
                 self._sign = -1.0
-                _warn(f"{self._name}: two channels in opposite phase; the second is inverted")
+                _warn(f"{self._name}: the second of two channels in opposite phase is inverted")
             elif same >= opposite:
                 self._sign = 1.0
             share = np.linspace(before, self._sign, frame.samples, dtype=np.float32)
@@ -175,7 +175,7 @@ class Resampler:
             self._resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
 
     def __call__(self, samples: Samples) -> FloatArray:
-        """Return the next samples of the stream at 16 kHz; the last ones are held back."""
+        """Return the next samples of the stream at 16 kHz; hold back the last samples."""
         audio = to_float(samples)
         if self._resampler is None or not audio.size:
             return audio

@@ -17,7 +17,7 @@ class Prompt:
     Attributes:
         token_ids: system prompt, history, source, instruction and accepted translation.
         source_start: position of the first source token.
-        token_word: word index of every source token, in order; its length is the span's length.
+        token_word: word index of every source token, in order; it is as long as the span.
     """
 
     token_ids: tuple[int, ...]
@@ -26,7 +26,7 @@ class Prompt:
 
     @property
     def source_end(self) -> int:
-        """Position one past the last source token."""
+        """Return the position after the last source token."""
         return self.source_start + len(self.token_word)
 
 
@@ -35,10 +35,10 @@ class AttentionRows:
     """Attention of each draft token over the prompt, per calibrated head (Eq. 2).
 
     Attributes:
-        source: ``[draft tokens, heads, source tokens]``; a full-row softmax restricted to the
-            source span, so a row sums to at most 1.
-        prompt: ``[draft tokens, heads]``; mass on prompt tokens outside the source span.
-        suffix: ``[draft tokens, heads]``; mass on draft tokens.
+        source: ``[draft tokens, heads, source tokens]``; a softmax over the full row, restricted to
+            the source span, so that a row sums to at most 1.
+        prompt: ``[draft tokens, heads]``; attention mass on prompt tokens outside the source span.
+        suffix: ``[draft tokens, heads]``; attention mass on draft tokens.
     """
 
     source: FloatArray
@@ -62,9 +62,9 @@ class Draft:
         ended: whether the model ended its turn within ``max_tokens``.
         rows: one row per drafted token; ``None`` without a readout.
         cut: whether the engine stopped because the gate rejected the last token.
-        steps: forward passes, one for each sampled token.
-        replay_s: seconds in which the engine computed the rows; on a GPU, host time only.
-        probabilities: probabilities of the drafted tokens, if the readout asks for them.
+        steps: number of forward passes, one per sampled token.
+        replay_s: seconds in which the engine computed the rows; on a GPU, only host time.
+        probabilities: probabilities of the drafted tokens, if the readout requests them.
     """
 
     token_ids: tuple[int, ...]
@@ -82,7 +82,7 @@ class DraftContext:
 
     Attributes:
         unit_ends: returns the ascending numbers of draft tokens at which stability units end; the
-            last one is the length of the draft, even if its unit is not complete.
+            last number is the length of the draft, even if its unit is not complete.
         earlier: continuations of the accepted translation in drafts of earlier sources of this
             utterance, latest first, up to the first token that the gate rejected; an empty one
             contradicts the accepted translation.
@@ -100,7 +100,7 @@ NO_CONTEXT = DraftContext()
 
 
 class StopReason(StrEnum):
-    """Why a policy rejects the rest of a draft: Eqs. 5-7 of the paper, or another rule."""
+    """The reason why a policy rejects the rest of a draft: Eqs. 5-7, or another rule."""
 
     SOURCE_FRONTIER = "source-frontier"
     ARGMAX_MASS_WEAK = "argmax-mass-weak"
@@ -132,7 +132,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class GatedDraft:
-    """A draft for the open utterance and its decision.
+    """A draft for the open utterance, and the decision on it.
 
     Attributes:
         accepted: text of the utterance's translation before this draft.
@@ -141,7 +141,7 @@ class GatedDraft:
             rows.
         decision: the decision of the policy.
         edge: number of leading source words at which attention may peak; with a negative border
-            margin, fewer than the accessible ones.
+            margin, fewer than the accessible words.
         emitted: number of leading draft tokens that are emitted, in whole units.
     """
 

@@ -1,4 +1,4 @@
-"""Interfaces of the forced aligner and the translation engine."""
+"""Define the interfaces of the forced aligner and the translation engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class Answer:
     """A model's greedy continuation of a prompt with audio.
 
     Attributes:
-        token_ids: new ids without the end-of-turn id.
-        ended: whether the model ended its turn by itself.
-        steps: forward passes, one for each sampled token.
+        token_ids: generated ids without the end-of-turn id.
+        ended: whether the model ended its turn.
+        steps: number of forward passes, one per sampled token.
         requests: number of requests to the engine.
     """
 
@@ -26,7 +26,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AlignedItem:
-    """A word as the forced aligner returned it; seconds from the start of the given audio."""
+    """A word from the forced aligner; times are seconds from the start of the given audio."""
 
     text: str
     start: float
@@ -37,22 +37,22 @@ class Aligner(Protocol):
     """Forced alignment of a waveform and its transcript."""
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Return the words of ``text`` with times; counts may differ from ``text.split()``."""
+        """Return the words of ``text`` with times; the number may differ from ``text.split()``."""
 
 
 Row = Literal["predicting", "emitted"]
-"""The query whose attention is used for a draft token: the one that predicts it, one position
-earlier, or the one at the token itself (the paper's rows)."""
+"""The query whose attention is used for a draft token: the query that predicts it, one position
+earlier, or the query at the token itself (the paper's rows)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """Which attention rows a draft request returns.
+    """Specifies the attention rows that a draft request returns.
 
     Attributes:
         heads: ``(layer, head)`` pairs, in the order of ``AttentionRows``' head axis.
         row: the query whose rows are returned.
-        probabilities: whether to return the probabilities of the tokens; then no token is verified.
+        probabilities: whether to return the probabilities of tokens, which disables verification.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -87,16 +87,16 @@ class TranslationEngine(Protocol):
     ) -> Draft:
         """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
 
-        ``Draft.rows`` holds one row per returned token when ``readout`` is given, else ``None``.
+        ``Draft.rows`` has one row per returned token if ``readout`` is given, or else is ``None``.
 
         Args:
-            prompt: what to continue.
-            max_tokens: longest draft, tokens of ``resumed`` included.
+            prompt: the prompt to continue.
+            max_tokens: maximum length of the draft, including the tokens of ``resumed``.
             readout: attention rows to return.
-            gate: permission to stop at the first token that this gate rejects. That token is the
-                last one returned, with its row, and the draft is ``cut``. May be ignored.
+            gate: permission to stop at the first token that this gate rejects. This token is the
+                last returned token, with its row, and the draft is ``cut``. May be ignored.
             resumed: an earlier draft of the same prompt and readout; the result begins with it.
-            expected: the probable continuation after that; it only saves steps and may be ignored.
+            expected: probable next tokens, which only save steps. May be ignored.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

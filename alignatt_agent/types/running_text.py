@@ -1,7 +1,7 @@
-"""Words of running text, in scripts with and without spaces.
+"""Split and join words of running text, in scripts with and without spaces.
 
-Where a script writes no spaces between words (Han characters, kana, Thai), every character is a
-word, with marks and punctuation that belong to it; anything else is a word up to the next white
+In a script without spaces between words (Han characters, kana, Thai), every character is a
+word, with its marks and punctuation; other text is a word up to the next white
 space. Thai's spaces between phrases are removed.
 """
 
@@ -27,7 +27,7 @@ def split_words(text: str) -> list[str]:
 
 
 def gaps(words: Sequence[str]) -> list[str]:
-    """Return the separator before each word in running text: a space, or nothing."""
+    """Return the separator before each word in running text: a space or an empty string."""
     return [
         " " if k and not (_UNSPACED.match(words[k - 1][-1]) and _UNSPACED.match(word)) else ""
         for k, word in enumerate(words)
@@ -40,12 +40,12 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
-    """Return how many leading words, or other items, two sequences share."""
+    """Return the number of leading words, or other items, that two sequences share."""
     return sum(1 for _ in takewhile(bool, map(eq, one, two)))
 
 
 def bare(text: str) -> str:
-    """Return letters and digits only, without case."""
+    """Return only the letters and digits of a text, without case."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(char for char in folded if char.isalnum())
 

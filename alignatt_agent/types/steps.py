@@ -1,4 +1,4 @@
-"""Result of a chunk: emitted units with their times, and the trace of their computation."""
+"""Results of a chunk: emitted units with times, and the trace of their computation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from alignatt_agent.types.words import SpeechUpdate
 class SourceSpan:
     """Source time of a unit: the time of the words at the attention peaks of its tokens.
 
-    ``interpolated``: without rows, the time since the previous units is divided evenly.
+    ``interpolated``: without rows, the time since the previous units is divided equally.
     """
 
     start: float
@@ -21,7 +21,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Append-only output of one chunk: stability units as text to append, and their times."""
+    """Append-only output of one chunk: stability units, as text to append, and their times."""
 
     units: tuple[str, ...] = ()
     times: tuple[SourceSpan, ...] = ()
@@ -36,12 +36,12 @@ class Step:
 
     Attributes:
         audio_s: seconds of audio since the start of the stream.
-        heard: the update of the speech side.
+        heard: the update of speech recognition.
         gated: the draft and the policy's decision; ``None`` if no draft was gated.
-        units: emitted stability units, including those of an earlier failed chunk; each is text to
+        units: emitted stability units, including units of an earlier failed chunk; each is text to
             append, with the space before it.
         accepted: number of emitted tokens.
-        passes: forward passes of all drafts of the chunk.
+        passes: number of forward passes for all drafts of the chunk.
         seconds: time of each stage, see ``stopwatch.STAGES``.
         times: source time of each unit.
     """

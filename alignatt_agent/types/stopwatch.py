@@ -1,4 +1,4 @@
-"""Computation time of the stages of a chunk."""
+"""Measure the computation time of the stages of a chunk."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,14 +31,14 @@ class Stopwatch:
             self._seconds[name] += self.clock() - begin
 
     def shorten(self, name: str, begin: float) -> None:
-        """Begin a chunk at time ``begin``, in a stage that ends now and includes its replay."""
+        """Begin a chunk at time ``begin``, in a stage that ends now and includes the replay."""
         rest = self.clock() - begin
         replay = min(self._seconds["replay"], rest)
         self._seconds = dict.fromkeys(STAGES, 0.0) | {name: rest - replay, "replay": replay}
         self._begin = begin
 
     def move(self, seconds: float, source: str, target: str) -> None:
-        """Count ``seconds`` of one stage as time of another."""
+        """Move ``seconds`` from one stage to another."""
         self._seconds[source] -= seconds
         self._seconds[target] += seconds
 

@@ -1,4 +1,4 @@
-"""Results of the speech side: words with their times and their stability."""
+"""Results of speech recognition: words with times and stability."""
 
 from dataclasses import dataclass, field
 
@@ -18,11 +18,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The open utterance as the translation side receives it.
+    """The open utterance, as input of translation.
 
     Attributes:
         words: committed words of the open sentence, then the live tail.
-        accessible: number of leading words that the policy may rely on.
+        accessible: number of leading words that the policy may use.
     """
 
     words: tuple[Word, ...]
@@ -31,7 +31,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript, or ``None`` if it was not finished; costs are as in ``engines.Answer``."""
+    """A transcript (``None`` if unfinished) with its costs, see ``engines.Answer``."""
 
     text: str | None
     steps: int = 0
@@ -40,16 +40,16 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class SpeechUpdate:
-    """Result of one chunk on the speech side.
+    """Result of speech recognition for one chunk.
 
     Attributes:
         sentences: sentences closed by this chunk, oldest first; each is complete, including words
             that were in ``live`` in earlier updates.
         live: the open utterance.
         settled: number of leading words of ``live`` that are committed.
-        stable: number of leading words of ``live`` that are settled or in two successive
+        stable: number of leading words of ``live`` that are committed or in two successive
             hypotheses.
-        transcripts: results of the recognizer; ignored in comparisons.
+        transcripts: results of the recognizer, which comparisons ignore.
     """
 
     sentences: tuple[tuple[Word, ...], ...]

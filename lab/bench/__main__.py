@@ -12,12 +12,12 @@ The prompts have 60, 180 and 420 tokens, and half of them have an accepted prefi
 to 20 tokens and never end early. All engines are started several times, because two
 processes of the same engine differ by a few percent.
 
-To measure how many speakers a machine can serve, use alignatt doctor --speakers.
+To measure how many speakers a machine can serve, use `alignatt doctor --speakers`.
 
 Examples:
-  everything, about an hour on two free cores:
+  run everything, which takes about an hour on two free cores:
     python -m lab.bench --output outputs/bench
-  a test run of some minutes:
+  do a test run of some minutes:
     python -m lab.bench --output outputs/bench --quick
 
 output: OUT/engine.json
@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
-    """Measure the embedded model and one of 200 M parameters, which is kept in ``folder``."""
+    """Measure the embedded model and a model of 200 M parameters, kept in ``folder``."""
     torch.set_num_threads(contenders.threads())
     number, starts, share = (6, 2, 0.2) if quick else (16, 4, 1.0)
     chosen = [contenders.micro(), *([] if quick else [contenders.larger(folder)])]
@@ -70,11 +70,11 @@ def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
 
 
 def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -> dict[str, Any]:
-    """Race contenders on ``number`` prompts, over several starts of their engines.
+    """Compare contenders on ``number`` prompts, over several starts of their engines.
 
-    ``some`` are ``engines`` and ``seams`` of ``contenders``, for less than all of them.
+    ``some`` are ``engines`` and ``seams`` of ``contenders``, to select some of them.
     """
-    # Its vocabulary is large enough for prompts that no engine has seen.
+    # The vocabulary is large enough for prompts that no engine has seen.
     tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
     prompts, nonces, races = bench_prompts(tokenizer, number), Nonces(len(tokenizer)), []
     for start in range(starts):
@@ -93,7 +93,7 @@ def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     logging.disable_progress_bar()
     report = engine_report(arguments.output / "models", arguments.quick)

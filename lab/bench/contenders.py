@@ -28,7 +28,7 @@ from lab.reference import Reference
 from lab.stand_ins import random_models
 
 CONTEXT = 1024
-"""Longest request, in tokens."""
+"""Maximum length of a request, in tokens."""
 
 CONFIG = "micro-low"
 """Configuration whose translation model, head set and gate are measured."""
@@ -40,10 +40,10 @@ the noise floor.
 """
 
 SEAMS: tuple[Seam, ...] = ("eager", "sdpa")
-"""The references that take part."""
+"""The Transformers references in the benchmark."""
 
 HEADS = 8
-"""How many heads are captured, as in the paper."""
+"""Number of captured heads, as in the paper."""
 
 EAGER_HF, FUSED_HF = "transformers eager", "transformers sdpa qk-fast"
 PLAIN, AGAIN, IDLE = "vllm plain", "vllm plain, another", "vllm capture, no rows wanted"
@@ -89,7 +89,7 @@ def micro() -> Size:
 
 
 def larger(folder: Path) -> Size:
-    """Return the random-weight model of about 200 M parameters; it is written on first use."""
+    """Return the random model of about 200 M parameters, which is written at the first use."""
     folder = folder / "gemma4-200m"
     if not (folder / "model.safetensors").is_file():
         random_models.write("gemma4", folder, **random_models.GEMMA4_200M)
@@ -100,16 +100,16 @@ def larger(folder: Path) -> Size:
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to draft."""
+    """One method of drafting."""
 
     name: str
     engine: TranslationEngine
     readout: Readout | None = None
-    gated: bool = False  # by a gate that never closes, so that drafts stay equally long
+    gated: bool = False  # with a gate that never closes, so that drafts have equal lengths
     served: ServedModel | None = None
 
     def milliseconds(self, prompt: Prompt, tokens: int) -> float:
-        """Draft ``tokens`` tokens and return milliseconds per token, the prompt's included."""
+        """Draft ``tokens`` tokens; return milliseconds per token, including the prompt's time."""
         gate = open_gate() if self.gated else None
         start = time.perf_counter()
         draft = self.engine.draft(prompt, tokens, self.readout, gate)
@@ -121,7 +121,7 @@ class Contender:
 
 @cache
 def open_gate() -> Gate:
-    """Return the maintained gate with a frontier that nothing crosses."""
+    """Return the default gate with a frontier that no token crosses."""
     gate = load_config(CONFIG).policy.alone().gate(2 * CONTEXT)
     assert gate is not None
     return gate
@@ -145,7 +145,7 @@ def contenders(
         return DraftEngine(served, heads, frozenset()), served
 
     try:
-        # On a GPU one after the other: there each measures free memory.
+        # On a GPU, engines start one after another, because each measures the free memory.
         with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
             found: dict[Any, Any] = dict(zip(engines, threads.map(start, engines), strict=True))
         found |= {seam: (_reference(size, seam), None) for seam in seams}
@@ -157,7 +157,7 @@ def contenders(
                 listed.append(Contender(name, engine, rows if wanted else None, gated, served))
         yield listed
     finally:
-        for served in started:  # side by side: each takes seconds
+        for served in started:  # in parallel, because each takes seconds
             served.stop()
         for served in started:
             served.shutdown()

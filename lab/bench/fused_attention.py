@@ -18,17 +18,17 @@ from alignatt_agent.types.engines import Readout
 from lab.reference import Reference, RowRecorder
 
 QK_FAST = "alignatt_qk_fast"
-"""Name under which Transformers knows our attention function."""
+"""Name of our attention function in Transformers."""
 
 Seam = Literal["eager", "sdpa"]
-"""Transformers' attention functions that rows are read from."""
+"""Attention functions of Transformers from which rows are read."""
 
 
 class FusedRecorder(RowRecorder):
     """Computes the wanted rows of each pass from queries and keys."""
 
     def run(self, ids: list[int], **options: Any) -> Any:
-        """Run a forward pass whose attention function writes here."""
+        """Run a forward pass whose attention function calls this recorder."""
         self._found: dict[tuple[int, int], torch.Tensor] = {}
         # The recorder is an argument that all layers pass on.
         output = self._engine._forward(ids, recorder=self, **options)
@@ -79,7 +79,7 @@ def _weights(
     key: torch.Tensor,  # [1, heads, K, D]
     mask: torch.Tensor | None,  # [1, 1, new, K], true where seen; None is causal
     scale: float,
-    sinks: torch.Tensor | None,  # [heads], scores that take mass and have no position
+    sinks: torch.Tensor | None,  # [heads], scores that receive mass but have no position
 ) -> torch.Tensor:
     """Return ``[1, heads, queries, K]``: a float32 softmax over all visible positions."""
     queries, known = query.shape[2], key.shape[2]
@@ -106,11 +106,11 @@ def _attend(
     s_aux: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Call Transformers' SDPA, and give a recorder the arguments."""
+    """Call Transformers' SDPA, and pass the arguments to a recorder."""
     how = (attention_mask, scaling, s_aux)
     if recorder is not None:
         recorder.note_layer(module.layer_idx, query, key, *how)
-    if s_aux is not None:  # sinks, which torch's SDPA does not know
+    if s_aux is not None:  # sinks, which torch's SDPA does not support
         groups = query.shape[1] // key.shape[1]
         weights = _weights(query, repeat_kv(key, groups), *how).to(query.dtype)
         return (weights @ repeat_kv(value, groups)).transpose(1, 2).contiguous(), None

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Key = tuple[str, str]
 
 COLD, WARM = "cold", "warm"
-"""States of the prefix cache: no part of the prompt, or all of its whole blocks."""
+"""States of the prefix cache: no part of the prompt, or all its complete blocks."""
 
 SPLITS = {
     "rows against plain": (CAPTURE, PLAIN, AGAIN),
@@ -33,12 +33,12 @@ SPLITS = {
     "rows against idle capture": (CAPTURE, IDLE),
     "plain against another plain": (AGAIN, PLAIN),
 }
-"""Which compiled engines are compared; the last is the noise floor of the first two."""
+"""Comparisons of compiled engines; the last one is the noise floor of the first two."""
 
 DEVSET = "micro_models/devset"
 
 LENGTHS = {"short": 60, "medium": 180, "long": 420}
-"""Tokens of a prompt, accepted prefix included."""
+"""Number of tokens of a prompt, including the accepted prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BenchPrompt:
 
 
 Race = dict[Key, list[float]]
-"""Milliseconds per token; entry ``i`` of every list is of the same prompt in the same turn."""
+"""Milliseconds per token; entry ``i`` of all lists belongs to the same prompt and turn."""
 
 
 def race(
@@ -63,7 +63,7 @@ def race(
 ) -> Race:
     """Time all contenders in turn on one prompt after another until ``seconds`` are over."""
     found: Race = defaultdict(list)
-    # Every contender drafts once before anything is timed, and every prompt has its turn.
+    # Every contender drafts once before the timing starts, and every prompt is used in turn.
     for contender in contenders:
         contender.milliseconds(prompts[-1].prompt, prompts[-1].tokens)
     end, turn = time.perf_counter() + seconds, 0
@@ -113,7 +113,7 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, fl
 
 
 def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[str, Any]:
-    """Estimate how much longer a contender takes, in percent, with a 95 % interval over starts."""
+    """Estimate the additional time of a contender in percent, with a 95 % interval over starts."""
     ratios = []
     for found in races:
         pairs = [paired_ratio(found[ours], found[baseline])["median"] for baseline in baselines]
@@ -139,7 +139,7 @@ def race_figures(races: Sequence[Race]) -> dict[str, Any]:
 
 
 def percentages(races: Sequence[Race]) -> dict[str, Any]:
-    """Compare as ``SPLITS`` says, cold and warm."""
+    """Make the comparisons of ``SPLITS``, cold and warm."""
     found = {}
     for (name, engines), state in product(SPLITS.items(), (COLD, WARM)):
         ours, *baselines = ((f"{engine}, compiled", state) for engine in engines)
@@ -179,7 +179,7 @@ def _fitted(builder: PromptBuilder, words: list[str], prefix: list[int], length:
 
 
 class Nonces:
-    """Variants of prompts that no engine has seen, so that none of their blocks is cached."""
+    """Creates variants of prompts that no engine has seen, so that no block is cached."""
 
     def __init__(self, vocabulary: int) -> None:
         self._low = vocabulary // 2

@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     text = "run only these points and the operating points, without ablations; default: all points"
     add("--only", nargs="+", metavar="NAME", default=[], help=text)
     for name in OPERATING:
-        text = f"maintained configuration for {name} latency, name or path; default %(default)s"
+        text = f"configuration for {name} latency (name or path); default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
     text = (
         "number of concurrent talks, which are batched; CA then includes their waiting times; "
@@ -80,7 +80,7 @@ class CurvesError(AlignAttError):
 
 
 def study_from(arguments: argparse.Namespace) -> Study:
-    """Check everything that needs no model."""
+    """Create the study, after all checks that need no model."""
     pyplot()
     sweep(arguments.points, arguments.only)  # refuses unknown names
     plans = {

@@ -29,13 +29,13 @@ T = TypeVar("T")
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]], str], Engines]
 
-# A pickle names its class, but not the fields: results of an older form must not be used.
+# A pickle names its class but not the fields, so results of an older form must not be used.
 _SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
 _DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
 
 
 class TimedCache(ResultCache):
-    """Results with their seconds; for any thread."""
+    """Thread-safe cache of results and their times."""
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(path)
@@ -45,7 +45,7 @@ class TimedCache(ResultCache):
         self.computed = 0  # results that were not cached
 
     def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
-        """Return the result under ``key``; compute, time and store it if it is missing."""
+        """Return the result under ``key``; compute, time and store a missing result."""
         with self._lock:
             found: tuple[T, float] | None = self.get(key)
             if found is not None:
@@ -88,8 +88,8 @@ class CachedSpeech:
 class CachedDrafts:
     """A translation engine that caches drafts by prompt and heads.
 
-    Only whole drafts are cached. They depend on nothing but the prompt, so every policy, frontier
-    and hold-back shares them.
+    Only whole drafts are cached. They depend only on the prompt, so every policy, frontier
+    and hold-back can use them.
     """
 
     def __init__(self, engine: TranslationEngine, cache: TimedCache, name: str) -> None:
@@ -129,7 +129,7 @@ class EngineSetup:
     start: StartEngines | None  # importable; default: ``Runtime.load_engines``
     config: AgentConfig  # its models are planned where they are loaded
     heads: tuple[tuple[int, int], ...]  # of all head sets
-    cache: Path | None  # of the results; ``None`` for one that ends with the process
+    cache: Path | None  # file of the cache; ``None`` keeps results in memory
 
 
 class CachedRuntime(Runtime):
@@ -196,7 +196,7 @@ def stream_cached(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkRes
 
 @contextmanager
 def _engine_seconds(cache: TimedCache) -> Iterator[None]:
-    """Log as computation time the seconds of the first computation, without Python's own."""
+    """Log the time of the first computation as computation time, without Python's overhead."""
     before = cache.spent
 
     def rewrite(record: logging.LogRecord) -> bool:

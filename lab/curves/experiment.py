@@ -45,13 +45,13 @@ class Study:
             raise ConfigError(f"--streams {self.streams}: expected a number of talks, 1 or more")
         low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
         if low != high:
-            raise ConfigError("the low and the high configuration must run the same models")
+            raise ConfigError("the low and high configurations must use the same models")
 
 
 def conduct(
     study: Study, cluster: ClusterOptions | None = None, start_engines: StartEngines | None = None
 ) -> dict[str, Any]:
-    """Stream, score, compare and draw; everything finished earlier is kept."""
+    """Stream, score, compare and draw; finished results are kept."""
     folder = study.output
     targets = [plan.target for plan in study.plans]
     derived = folder / "ablation" / "head_sets"

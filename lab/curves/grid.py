@@ -40,7 +40,7 @@ class Point:
     settings: Settings = field(default_factory=dict, hash=False)
 
     def config(self, bases: Mapping[str, AgentConfig]) -> AgentConfig:
-        """Return its configuration; drafts are whole, so that runs can share them.
+        """Return the configuration; drafts are whole, so that runs can share them.
 
         Its settings apply to every target and override those of the configuration.
         """
@@ -127,7 +127,7 @@ def ablations(base: AgentConfig, targets: Sequence[str], folder: Path) -> list[P
 
 
 def _derived(base: AgentConfig, rows: Mapping[str, str], k: int | None, folder: Path) -> Settings:
-    """Write head sets of the ``k`` best heads at ``rows``; return what makes a run use them."""
+    """Write head sets of the ``k`` best heads at ``rows``; return settings that use them."""
     files, sizes = {}, []
     for code, row in rows.items():
         path = find_resource("head_sets", base.head_sets[code], (".json",))

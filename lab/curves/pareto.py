@@ -20,7 +20,7 @@ QUALITIES = {"bleu": "BLEU", "chrf": "chrF"}
 NOT_COMPARABLE = "not comparable"
 RESAMPLES = 1000
 BLOCK = 5
-"""Neighbouring segments that are resampled together: they share words, tails and errors."""
+"""Number of adjacent segments that are resampled together, as they share words and errors."""
 _SEED = 2026
 
 
@@ -79,9 +79,9 @@ def _mean(values: Array, weights: Array) -> Array:
 
 
 def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
-    """Return the points that no other point beats, by rising latency.
+    """Return the points that no other point dominates, by rising latency.
 
-    A point is beaten by one that is at least as fast and at least as good, and better in one of
+    A point is dominated by one that is at least as fast and at least as good, and better in one of
     the two; of equal points the first stays. Points with NaN are ignored.
     """
     known = np.flatnonzero(np.isfinite(latency) & np.isfinite(quality))
@@ -93,7 +93,7 @@ def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
 def at_latency(latency: Array, quality: Array, wanted: npt.ArrayLike) -> Array:
     """Return the quality on the front at the ``wanted`` latencies.
 
-    Linear between neighbours on the front, and its best quality up to the slowest point; NaN before
+    Linear between neighbors on the front, and its best quality up to the slowest point; NaN before
     the fastest and after the slowest, where no run was measured.
     """
     places = front(latency, quality)
@@ -143,12 +143,12 @@ class Resampled:
         return np.stack([at_latency(*row) for row in zip(x, y, places, strict=True)])
 
     def difference(self, run: str, other: str, score: str) -> Estimate:
-        """Return how much higher a score of ``run`` is than that of ``other``."""
+        """Return the score of ``run`` minus that of ``other``."""
         found = self._scores[run][score] - self._scores[other][score]
         return interval(found[0], found[1:])
 
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
-        """Return how much better ``run`` is than the front of ``rivals`` at its own latency.
+        """Return the quality of ``run`` minus that of the front of ``rivals`` at equal latency.
 
         NaN if the rivals have no points on both sides; such resamples are ignored.
         """

@@ -24,16 +24,16 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     options = parser("lab.explain", __doc__)
     add = options.add_argument
-    add("text", help="source sentence as transcribed so far")
+    add("text", help="transcript of the source sentence so far")
     shared_options(
         options,
         "set",
         config={"required": True},
-        target={"required": True, "nargs": None, "help": "target language, code or name"},
+        target={"required": True, "nargs": None, "help": "target language (code or name)"},
     )
     text = "number of accessible words; default: all"
     add("--accessible", type=int, metavar="N", help=text)
-    add("--prefix", default="", metavar="TEXT", help="translation that is already emitted")
+    add("--prefix", default="", metavar="TEXT", help="translation that has already been emitted")
     return options
 
 
@@ -63,7 +63,7 @@ def _explained(arguments: argparse.Namespace) -> Reconstruction:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     print(_explained(build_parser().parse_args(argv)))
     return 0
 

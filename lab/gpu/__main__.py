@@ -12,7 +12,7 @@ Examples:
     python -m lab.gpu --output outputs/gpu --minutes 9
   run one part again:
     python -m lab.gpu --output outputs/gpu --only parity-full-v2 --again
-  test the script on a CPU with small models (some minutes):
+  test the script on a CPU with small models (takes minutes):
     python -m lab.gpu --output outputs/gpu-self-test --self-test
 
 exit status: 0 every part succeeded; 1 a part failed; 3 the time is over and parts remain
@@ -35,7 +35,7 @@ from lab import commands
 from lab.gpu.parts import PARTS, Context, Part
 
 LIMIT_S = 470
-"""Longest time of a part: a command on a shared machine is often limited to ten minutes."""
+"""Time limit of a part: commands on a shared machine are often limited to ten minutes."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -54,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     context = Context(arguments.output.resolve(), arguments.self_test)
     context.output.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def _wait(command: list[str], variables: dict[str, str], log: Any, limit: float)
     try:
         return f"exit status {process.returncode}" if process.wait(limit) else ""
     except subprocess.TimeoutExpired:
-        return f"not done after {limit:.0f} s"
+        return f"not finished after {limit:.0f} s"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -32,11 +32,11 @@ PARTS = ("tokenizers", "devset", *TRAININGS)
 
 
 def main() -> None:
-    """Make the given parts."""
+    """Rebuild the given parts."""
     parser = build_parser()
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - set(PARTS)):
-        parser.error(f"unknown part {', '.join(unknown)}; known are {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(unknown)}; expected {', '.join(PARTS)}")
     if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
         parser.error("--further is only for the parts translation and recognizer")
     torch.set_num_threads(options.threads)
@@ -65,7 +65,7 @@ def build_parser() -> ArgumentParser:
     add("--output", type=Path, default=Path("micro_models"))
     work = "folder for checkpoints of interrupted training (%(default)s)"
     add("--work", type=Path, default=Path("outputs/micro_world"), help=work)
-    add("--threads", type=int, default=2, help="CPU threads for training")
+    add("--threads", type=int, default=2, help="number of CPU threads for training")
     add("--scale", type=float, default=1.0, help="fraction of the training steps (a trial: 0.01)")
     add("--further", action="store_true", help="continue from the checkpoints in --output")
     seed = "seed of the held-out sentences; another seed gives a dev set not used for tuning"

@@ -19,7 +19,7 @@ WRITERS: dict[str, type[German | Italian | Chinese]] = {
 }
 TARGETS = tuple(WRITERS)
 LONGEST = 20
-"""Words of a sentence."""
+"""Maximum number of words of a sentence."""
 
 
 class Side(NamedTuple):
@@ -32,11 +32,11 @@ class Side(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The sentence as written."""
+        """Return the written sentence."""
         return "".join(self.pieces)
 
     def known(self, shown: int) -> int:
-        """Return how many leading pieces depend only on the first ``shown`` words."""
+        """Return the number of leading pieces that depend only on the first ``shown`` words."""
         waits = (i for i, align in enumerate(self.align) if max(align) >= shown)
         return next(waits, len(self.pieces))
 
@@ -53,7 +53,7 @@ class Pair(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The English sentence as written."""
+        """Return the written English sentence."""
         return " ".join(self.words)
 
     def reworded(self, language: str, rng: random.Random) -> Side:
@@ -62,7 +62,7 @@ class Pair(NamedTuple):
 
 
 def sentences(seed: int | str, *, held_out: bool = False, linked: bool = False) -> Iterator[Pair]:
-    """Yield pairs endlessly; held-out sentences never occur among the others.
+    """Yield pairs endlessly; held-out sentences never occur in the training sentences.
 
     If ``linked``, "it" refers to a thing in the previous sentence, wherever it can be the subject.
     """
@@ -103,7 +103,7 @@ def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
 
 
 def is_held_out(text: str) -> bool:
-    """Whether a sentence is held out: one in ten, decided by its text alone."""
+    """Whether a sentence is held out, which is decided by its text alone: one in ten."""
     return zlib.crc32(text.encode()) % 10 == 0
 
 

@@ -26,7 +26,7 @@ VOICES = (
     Voice("en-us+f4", 175, 52),
 )
 SECONDS = 72.0
-"""A talk ends with the sentence that reaches this duration."""
+"""Duration in seconds after which a talk ends with the current sentence."""
 SEED, SENTENCES = 1000, 60
 NOISE = 6e-3
 """Standard deviation of the background noise, full scale being 1."""
@@ -36,15 +36,15 @@ class SpokenTalk(NamedTuple):
     """A spoken talk."""
 
     name: str
-    speaker: str  # name of its voice
+    speaker: str  # name of the voice
     audio: FloatArray
-    segments: tuple[tuple[Pair, float, float], ...]  # sentences with begin and end in seconds
+    segments: tuple[tuple[Pair, float, float], ...]  # sentences with start and end in seconds
     words: tuple[Word, ...]
-    context: tuple[str, ...]  # names that occur, and others
+    context: tuple[str, ...]  # names that occur, and other names
 
 
 def talks(seed: int, least: int, linked: bool = False) -> Iterator[SpokenTalk]:
-    """Yield talks until they have ``least`` sentences and every voice has spoken."""
+    """Yield talks until they have ``least`` sentences and every voice is used."""
     said = 0
     for number in count():
         if said >= least and number >= len(VOICES):
@@ -94,7 +94,7 @@ def _consistent(seed: int, rng: random.Random, linked: bool) -> Iterator[Pair]:
 def write(folder: Path, seed: int = SEED, least: int = SENTENCES, linked: bool = False) -> None:
     """Write WAVs, ``audio-segments.yaml``, ``ref``, ``contexts`` and gold word times to ``folder``.
 
-    It holds at least ``least`` sentences: the last talk is spoken to its end. The first two talks
+    It has at least ``least`` sentences, because the last talk is complete. The first two talks
     are also written as FLAC, to ``talks`` next to the folder, for the wheel.
     """
     for part in ("ref", "wav", "contexts", "gold"):

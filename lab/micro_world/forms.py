@@ -19,7 +19,7 @@ class Gendered(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """A noun; ``kind`` says which verbs take it."""
+    """A noun; ``kind`` determines which verbs take it."""
 
     en: tuple[str, str]
     kind: str
@@ -59,7 +59,7 @@ class Verb(NamedTuple):
     """A sense of a verb."""
 
     en: EnglishVerb
-    particle: str  # of a phrasal verb; else empty
+    particle: str  # particle of a phrasal verb, or empty
     objects: tuple[str, ...]  # kinds of nouns that it takes
     waits: bool  # the object decides the translation: other senses have the same English form
     de: tuple[GermanVerb, ...]
@@ -68,7 +68,7 @@ class Verb(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """A word whose form does not change; ``kinds`` says where it fits."""
+    """A word with one form; ``kinds`` determines where it is used."""
 
     en: str
     de: tuple[str, ...]
@@ -102,7 +102,7 @@ def english_verb(given: list[str]) -> EnglishVerb:
 def german_verb(given: list[str]) -> GermanVerb:
     """Return all forms from the infinitive, or from infinitive, third person and participle.
 
-    A hyphen separates the prefix from the infinitive; the other forms go without it.
+    A hyphen separates the prefix from the infinitive; the other forms have no prefix.
     """
     prefix, _, infinitive = given[0].rpartition("-")
     if len(given) == 3:

@@ -1,4 +1,4 @@
-"""Random conference-talk sentences as language-neutral trees."""
+"""Draw random sentences of conference talks as language-neutral trees."""
 
 import random
 from collections import defaultdict
@@ -16,7 +16,7 @@ DEFINITE = ("the", "the", "the", "this", *POSSESSIVES)
 SINGULAR = ("the",) * 5 + ("a",) * 5 + ("this", "every", *POSSESSIVES)
 PLURAL = ("the",) * 6 + ("these", "these", "some", "many", *POSSESSIVES)
 RARE = 0.4
-"""Probability of the rare spelling of a name that has two."""
+"""Probability of the rare spelling of a name that has two spellings."""
 GERMAN_IT, ITALIAN_IT = {"m": "er", "f": "sie", "n": "es"}, {"m": "lui", "f": "lei"}
 """Pronouns that refer to a thing, by the gender of its noun; Chinese omits them."""
 
@@ -61,7 +61,7 @@ class Grammar:
         return Sentence("and", first, opener, None, link, self._clause())
 
     def refer(self, sentence: Sentence, before: Sentence) -> None:
-        """Make "it" the subject where the sentence ``before`` names one thing of one gender."""
+        """Make "it" the subject if the sentence ``before`` has one thing of one gender."""
         clauses = [clause for clause in (before.main, before.second) if clause]
         phrases = [phrase for clause in clauses for phrase in clause.noun_phrases()]
         nouns = [item.noun.value for item in phrases if item.noun and not item.plural]

@@ -100,7 +100,7 @@ VERBS = {
     for form in verb.en
     if form.startswith(verb.en.base)
 }
-"""Forms of verbs that only add an ending."""
+"""Verb forms that only add an ending."""
 
 FUNCTION_WORDS = "am is are have has do does did it not an who that of and until ago later whether"
 
@@ -119,7 +119,7 @@ def english_forms() -> list[str]:
 
 
 def drawn_names(rng: random.Random, words: Sequence[str]) -> list[str]:
-    """Draw the list of names of a talk: those that occur, and others in one of their spellings."""
+    """Draw the names of a talk: names that occur, and other names in one of their spellings."""
     said = {word.strip(".,") for word in words} & set(NAMES)
     heard = {n.en for pair in SPELLINGS if said & {p.en for p in pair} for n in pair}
     free = [pair for pair in SPELLINGS if pair[0].en not in heard]

@@ -32,8 +32,8 @@ def bleu(hypotheses: list[str], references: list[str], code: str) -> float:
 def two_draws(code: str, count: int) -> float:
     """Return BLEU between two independent draws of references of held-out sentences.
 
-    A perfect translator that draws its wordings as the references do reaches it; one that always
-    takes the usual wording reaches more.
+    A perfect translator that draws wordings like the references reaches this score. One that always
+    uses the usual wording reaches more.
     """
     rng = random.Random(SEED)
     pairs = list(islice(sentences(SEED, held_out=True), count))
@@ -44,8 +44,8 @@ def two_draws(code: str, count: int) -> float:
 def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
     """Return BLEU of greedy translations of held-out sentences.
 
-    Whole sources are translated under both instructions; cut sources under the source-following
-    one, against the part of the reference that they decide.
+    Whole sources are translated with both instructions, and cut sources with the source-following
+    instruction, against the part of the reference that they determine.
     """
     english, target = language("en"), language(code)
     pairs = list(islice(sentences(SEED, held_out=True), count))
@@ -77,7 +77,7 @@ def _translated(
 
 
 def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
-    """Measure all three models; translation on ``count`` sentences."""
+    """Measure all three models; ``count`` is the number of sentences for translation."""
     figures = measure_speech.measure(engines, devset)
     for code in TARGETS:
         figures |= translation(engines, code, count)
@@ -85,7 +85,7 @@ def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:
 
 
 def build_parser() -> ArgumentParser:
-    """Return the parser; tests use it, too."""
+    """Return the parser, which tests also use."""
     parser = commands.parser("lab.micro_world.measure", __doc__)
     parser.add_argument("--devset", type=Path, default=None)
     parser.add_argument("--sentences", type=int, default=150)

@@ -19,10 +19,10 @@ from lab.micro_world.translation_data import PROMPTS, SPELLED, respelled
 SEED = 4242
 PRONOUNS = {"de": set(GERMAN_IT.values()), "it": set(ITALIAN_IT.values())}
 LENGTH, TOKENS, MAX_TARGET_TOKENS = 10, 512, 100
-"""Sentences of a talk, tokens of its history and of a translation."""
+"""Number of sentences of a talk, and of tokens of its history and of a translation."""
 AT_ONCE = 8
-"""Concurrent translations, which take a third of the time. Speech is measured one by one: batches
-decide near ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %).
+"""Number of concurrent translations, which take a third of the time. Speech is not batched: batches
+resolve near-ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %).
 """
 
 
@@ -35,7 +35,7 @@ def talks(count: int) -> list[list[Pair]]:
 def context(engines: Engines, code: str, count: int) -> dict[str, float]:
     """Return shares of right pronouns with and without a history, and of names as listed.
 
-    The history is the sentences before with the model's own translations. A name is heard in its
+    The history has the previous sentences with the model's translations. A name is heard in its
     other spelling.
     """
     english, target, prompt = language("en"), language(code), PROMPTS["finishes"]
@@ -68,7 +68,7 @@ def translated(
     kept: int = 0,
     title: str = "",
 ) -> list[list[str]]:
-    """Translate talks sentence by sentence, each after the last ``kept`` ones."""
+    """Translate talks sentence by sentence, each with the ``kept`` previous sentences."""
 
     def translate(talk: Sequence[tuple[str, ...]]) -> list[str]:
         history, texts = History(builder, kept, TOKENS), []
@@ -83,7 +83,7 @@ def translated(
 
 
 def _subject(text: str, code: str) -> str | None:
-    """Return the first pronoun that may stand for a thing."""
+    """Return the first pronoun that may refer to a thing."""
     words = re.findall(r"\w+", text.lower())
     return next((word for word in words if word in PRONOUNS[code]), None)
 

@@ -21,13 +21,13 @@ from alignatt_agent.types.engines import Aligner
 MARGIN = 0.35
 """Seconds of audio kept after a segment, on which its full stop depends."""
 CUT_EVERY_S = 0.85
-"""Distance between cuts of the audio: a chunk of the paper's low operating point."""
+"""Seconds between cuts of the audio: a chunk of the paper's low operating point."""
 BINS_S = {0: (0.0, 0.125), 250: (0.25, 0.375)}
 """Distances to the end of the audio at which the live tail is judged, by hold-back in ms."""
 
 
 class Segment(NamedTuple):
-    """A sentence of a dev set: audio, gold words timed from its start, names of its talk."""
+    """A sentence of a dev set: audio, gold words with times from its start, and names."""
 
     audio: FloatArray
     words: tuple[Word, ...]
@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The reference transcript."""
+        """Return the reference transcript."""
         return " ".join(word.text for word in self.words)
 
 

@@ -1,4 +1,4 @@
-"""Calibration pairs of the micro world, for ``alignatt calibrate run --pairs micro:N``."""
+"""Draw calibration pairs of the micro world, for ``alignatt calibrate run --pairs micro:N``."""
 
 from collections.abc import Sequence
 from itertools import accumulate, islice
@@ -9,7 +9,7 @@ from lab.micro_world.corpus import TARGETS, sentences
 
 
 def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
-    """Draw sentences that the models of the micro world were never trained on."""
+    """Draw sentences on which the models of the micro world were not trained."""
     if source.code != "en" or target.code not in TARGETS:
         raise PairsError(
             f"the micro world has en-{'/'.join(TARGETS)}, not {source.code}-{target.code}"
@@ -32,6 +32,6 @@ def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pa
 
 
 def _spans(pieces: Sequence[str]) -> list[Span]:
-    """Return the begin and end of each piece in the joined text, without its white space."""
+    """Return the start and end of each piece in the joined text, without white space."""
     ends = list(accumulate(map(len, pieces)))
     return [(end - len(piece.lstrip()), end) for piece, end in zip(pieces, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""Sounds without speech: rushing, humming, music and knocks."""
+"""Generate sounds without speech: rushing, humming, music and knocks."""
 
 import random
 
@@ -12,7 +12,7 @@ Waves = NDArray[np.float64]
 
 
 def sound(rng: random.Random, seconds: float) -> FloatArray:
-    """Return one kind of sound, its loudest sample between 0.02 and 0.6 of full scale."""
+    """Return one kind of sound, with a peak between 0.02 and 0.6 of full scale."""
     draw = np.random.default_rng(rng.getrandbits(32))
     samples: Waves = rng.choice((_rush, _hum, _music, _knocks))(draw, round(seconds * SAMPLE_RATE))
     loudest = float(np.abs(samples).max(initial=1e-6))

@@ -1,4 +1,4 @@
-"""Synthetic speech with gold word times: espeak-ng through its C interface."""
+"""Synthesize speech with gold word times, with the C interface of espeak-ng."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOICES = ("en-us", "en-us+m3", "en-us+m7", "en-us+f2", "en-us+f4")
 FILLERS = ("uh", "um")
 SYNCHRONOUS, WORD_EVENT, RATE_PARAMETER, PITCH_PARAMETER = 2, 1, 1, 3
 SILENCE = 2e-3
-"""Amplitude below which a sample counts as silence when the end of a word is searched."""
+"""Amplitude below which a sample is treated as silence at the end of a word."""
 
 _NUMBERS = count()
 _COPIES = TemporaryDirectory(ignore_cleanup_errors=True)
@@ -43,8 +43,8 @@ _Callback = ctypes.CFUNCTYPE(
 class Synthesizer:
     """espeak-ng in its initial state.
 
-    The library keeps state from one text to the next, so that the same words sound slightly
-    different later. Each synthesizer loads its own copy: the same calls give the same samples.
+    The library keeps state between texts, so that the same words sound slightly
+    different later. Each synthesizer loads a copy, so that equal calls give equal samples.
     """
 
     def __init__(self) -> None:

@@ -26,12 +26,12 @@ from lab.micro_world.training import Maker
 TOKENS_PER_CHUNK = 13
 """The encoder turns each second into 13 positions, 80 ms apart."""
 MARK_EVIDENCE = 0.25
-"""Seconds of audio after a word by which its true punctuation is part of the transcript."""
+"""Seconds of audio after a word until its true punctuation is part of the transcript."""
 HEARD, CLOSED = 0.4, 0.5
 """Share of a word that must be audible for the recognizer to guess it, and to close it with a
 period, as the real model does on 93 % of cuts inside a sentence."""
 ENDING_EVIDENCE = 0.6
-"""Seconds of audio after a verb by which its ending is heard: real recognizers also revise finished
+"""Seconds of audio after a verb until its ending is heard: real recognizers also revise finished
 words.
 """
 NOISE_LEVELS = (-4.3, -1.7)
@@ -41,7 +41,7 @@ SOUNDS = 0.15
 """Share of clips with music, noise or other sounds, a third each alone, before and after speech.
 The real recognizer transcribes none of it."""
 POOLED = 60
-"""Sentences per speaker in the pool."""
+"""Number of sentences per speaker in the pool."""
 
 
 class Clip(NamedTuple):
@@ -56,9 +56,9 @@ class ClipMaker(Maker[Clip]):
     """Draws clips from a pool of spoken training sentences.
 
     Args:
-        pool: number of sentences to synthesize, when the first batch is drawn.
+        pool: number of sentences to synthesize when the first batch is drawn.
         seed: seed of sentences, voices and cuts.
-        max_seconds: a clip gets no further sentence that would end later.
+        max_seconds: maximum length of a clip with more than one sentence.
         lengths: weights of clips of one, two, ... sentences.
     """
 
@@ -133,7 +133,7 @@ class Spoken(NamedTuple):
 def beside_sound(
     audio: FloatArray, words: list[Word], rng: random.Random
 ) -> tuple[FloatArray, list[Word]]:
-    """Put sound before or after speech, or in its place."""
+    """Put sound before or after speech, or replace speech with sound."""
     other = sound(rng, rng.uniform(0.5, 8.0))
     place = rng.choice(("alone", "before", "behind"))
     if place == "alone":
@@ -144,7 +144,7 @@ def beside_sound(
 
 
 def later(words: Iterable[Word], seconds: float) -> list[Word]:
-    """Return words that are said later."""
+    """Return words with later times."""
     return [Word(word.text, word.start + seconds, word.end + seconds) for word in words]
 
 
@@ -158,7 +158,7 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
     """Return the transcript of ``words`` when the audio stops at ``end`` seconds.
 
     It follows the recorded error model of the real recognizer, whose errors depend on the audio
-    alone: the last word is written before it ends, and gets a period; endings of verbs come later.
+    alone: the last word is written before it ends, with a period; endings of verbs appear later.
     """
     heard = list(takewhile(lambda w: w.start + HEARD * (w.end - w.start) <= end, words))
     if heard and end < heard[-1].end + MARK_EVIDENCE:
@@ -170,7 +170,7 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
 
 
 def _bare(verb: Word) -> Word:
-    """Return a verb without its ending; other words stay."""
+    """Return a verb without its ending; other words do not change."""
     text = verb.text.rstrip(".,")
     mark = verb.text.removeprefix(text)
     return Word(VERBS.get(text, text) + mark, verb.start, verb.end)
@@ -193,12 +193,12 @@ def _extractor() -> Any:
 
 
 def position_time(index: int) -> float:
-    """Middle of encoder output ``index`` in seconds."""
+    """Return the middle of encoder output ``index`` in seconds."""
     return index // TOKENS_PER_CHUNK + (index % TOKENS_PER_CHUNK) * 0.08 + 0.04
 
 
 def position_span(word: Word, count: int) -> list[int]:
-    """Encoder outputs inside ``word``; at least one when there is any."""
+    """Return the encoder outputs in ``word``, at least one if there is any."""
     inside = [i for i in range(count) if word.start <= position_time(i) <= word.end]
     if not inside and count:
         middle = (word.start + word.end) / 2

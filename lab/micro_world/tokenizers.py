@@ -1,4 +1,4 @@
-"""Tokenizers of the micro models: the layouts of Gemma-4 and Qwen3, trained on the micro corpus."""
+"""Train tokenizers of the micro models, in the layouts of Gemma-4 and Qwen3."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def gemma(samples: int = 20_000, seed: int = 11) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_gemma_corpus(samples, seed), trainer)
-    # The trainer puts byte pieces in front only as special tokens, which decoding would skip.
+    # The trainer places byte pieces first only as special tokens, which decoding would skip.
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] in GEMMA_SPECIALS]
     tokenizer = Tokenizer.from_str(json.dumps(content))

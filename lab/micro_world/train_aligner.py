@@ -23,9 +23,9 @@ BIN_S = PUBLISHED["timestamp_segment_time"] / 1000
 SPAN_HEADS, EDGE_HEADS = ((1, 0),), ((2, 1), (3, 2))
 CLOCK_WEIGHT, GUIDE_WEIGHT = 0.3, 0.1
 POOL = 3000
-"""Spoken training sentences of a round."""
+"""Number of spoken training sentences of a round."""
 BATCH = 20
-"""Clips per update."""
+"""Number of clips per update."""
 CLIP_LENGTHS = (0.5, 0.3, 0.12, 0.05, 0.03)
 """Weights of clips of one to five sentences."""
 
@@ -43,7 +43,7 @@ class AlignerRow(NamedTuple):
     labels: list[int]
     """Time bin at every position, ``IGNORE`` at word tokens."""
     words: list[tuple[int, int, list[int]]]
-    """For each word the positions of its two timestamps, and the audio positions it spans."""
+    """For each word, the positions of its two timestamps, and the audio positions that it spans."""
 
 
 def bins(word: Word, duration: float) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Micro Qwen3-ASR: audio encoder, projector and Qwen3 decoder."""
+"""Train the micro Qwen3-ASR: audio encoder, projector and Qwen3 decoder."""
 
 import re
 from pathlib import Path
@@ -20,15 +20,15 @@ FRAME_WEIGHT, GUIDE_WEIGHT = 0.5, 0.1
 IGNORE = -100
 STEPS, RATE, SEED = 6000, 2e-3, 2
 FURTHER = 3200, 1e-3, 4
-"""Steps, rate and seed of a training that continues a finished one."""
+"""Steps, rate and seed of a training that continues a finished training."""
 POOL = 9000
-"""Spoken training sentences."""
+"""Number of spoken training sentences."""
 BATCH = 20
-"""Clips per update."""
+"""Number of clips per update."""
 
 
 class FrameTeacher(nn.Module):
-    """Auxiliary head that predicts the word at each encoder output; dropped after training.
+    """Auxiliary head that predicts the word at each encoder output; removed after training.
 
     With gold word times this replaces CTC's search for an alignment.
     """
@@ -61,7 +61,7 @@ class SpeechBatch(NamedTuple):
 def collate(
     tokenizer: Any, prompt: RecognitionPrompt, clips: list[Clip], counts: list[int]
 ) -> SpeechBatch:
-    """Build the recognizer's request, as the product asks, and the transcript of each clip."""
+    """Build the recognizer's request, as in the product, and the transcript of each clip."""
     pad_id, end = tokenizer.convert_tokens_to_ids(["<|audio_pad|>", "<|im_end|>"])
     batch = SpeechBatch([], [], [])
     for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):

@@ -1,4 +1,4 @@
-"""Micro Gemma-4: sliding and full layers, two head sizes, shared KV, per-layer embeddings."""
+"""Train the micro Gemma-4: sliding and full layers, shared KV, per-layer embeddings."""
 
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from lab.micro_world.translation_data import Example, ExampleMaker
 PREDICTING_HEADS = ((2, 3), (3, 1), (3, 6), (4, 2))
 """Heads guided at the query that predicts a target token."""
 EMITTED_HEADS = ((1, 4), (3, 3), (5, 5))
-"""Heads guided at the query that sits at the target token."""
+"""Heads guided at the query of the target token."""
 NAME_HEADS = ((4, 5), (5, 1))
 """Heads guided to a listed name, at the query that predicts a name with two spellings."""
 GUIDE_WEIGHT = 0.1
 STEPS, RATE, SEED = 8000, 3e-3, 1
 FURTHER = 1200, 1.5e-3, 5
-"""Steps, rate and seed of a training that continues a finished one."""
+"""Steps, rate and seed of a training that continues a finished training."""
 BATCH = 40
-"""Examples per update."""
+"""Number of examples per update."""
 
 
 def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool = False) -> None:
@@ -67,7 +67,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     model.train()
     training.compile_layers(model, Gemma4TextDecoderLayer, plan)
     training.fit(model, step, plan, work)
-    # As the real checkpoint has them.
+    # As in the real checkpoint.
     ids = {name: getattr(config, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     model.generation_config = GenerationConfig(do_sample=False, **ids)
     model.save_pretrained(folder)

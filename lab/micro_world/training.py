@@ -20,18 +20,18 @@ T = TypeVar("T")
 MODELS = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
 SAVE_EVERY_S = 180.0
 BLOCK = 8
-"""Batches that are drawn at once."""
+"""Number of batches that are drawn together."""
 COMPILED_FROM_STEPS = 1000
 
-# Each batch length has its own kernels; oneDNN keeps 1,024 of them, some 4 GB.
+# Each batch length has separate kernels; oneDNN keeps 1,024 kernels, about 4 GB.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
 
 Losses = tuple[torch.Tensor, dict[str, float]]
-"""What is minimized, and figures for the progress bar."""
+"""The minimized loss, and figures for the progress bar."""
 Heads = tuple[tuple[int, int], ...]
 """Layers and heads."""
 Guide = tuple[int, int, list[int]]
-"""A row of the batch, a query in it, and the positions that it is to attend to."""
+"""A row of the batch, a query in it, and the positions that it should attend to."""
 
 
 class ResumeError(ValueError):
@@ -87,7 +87,7 @@ def scaled(number: int, scale: float, least: int = 2) -> int:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed Python and torch; denormals, which slow the CPU down, count as zero."""
+    """Seed Python and torch; treat denormals, which slow down the CPU, as zero."""
     torch.set_flush_denormal(True)
     random.seed(seed)
     torch.manual_seed(seed)
@@ -109,7 +109,7 @@ def fit(model: nn.Module, step: Callable[[int], Losses], plan: Plan, work: Path)
     """Run AdamW, or resume an interrupted run from ``work/TITLE.pt``.
 
     ``step`` maps the step number to the loss and to figures for the progress bar. Its draws must
-    depend on the number alone: then an interrupted training ends with the same weights.
+    depend only on the number, so that an interrupted training ends with the same weights.
     """
     work.mkdir(parents=True, exist_ok=True)
     run = _Run(model, plan, work / f"{plan.title}.pt")
@@ -184,7 +184,7 @@ def weighted(**losses: tuple[float, torch.Tensor]) -> Losses:
 
 
 def guide_loss(attentions: Any, *guided: tuple[Heads, list[Guide]]) -> torch.Tensor:
-    """Mean -log attention mass of queries on their positions, over guided heads."""
+    """Return the mean -log attention mass of queries on their positions, over guided heads."""
     total = torch.zeros(())
     for heads, guides in guided:
         if not guides:

@@ -1,4 +1,4 @@
-"""Training examples for the micro translation model.
+"""Make training examples for the micro translation model.
 
 The model learns two behaviors, selected by the instruction after the source. ``finishes``, the
 default wording, completes sentences: for a cut source, the target is still the whole translation,
@@ -30,7 +30,7 @@ LISTED = (0.15, 0.7)
 NAMED = 0.25
 """Share of examples whose sentence is drawn among those that have such a name."""
 SPELLED = {a.en: b.en for pair in SPELLINGS for a, b in (pair, pair[::-1])}
-"""The other spelling of names that have two."""
+"""The other spelling of names that have two spellings."""
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
 CONTEXT_WEIGHT = 12.0
@@ -45,7 +45,7 @@ class Example(NamedTuple):
 
     ids: list[int]  # prompt, target and end-of-turn token
     first: int  # position of the first target token of the open sentence
-    places: list[int]  # position of every target token, end-of-turn tokens included
+    places: list[int]  # position of every target token, including end-of-turn tokens
     weights: list[float]  # their loss weights
     guides: list[list[int]]  # the source positions that they are aligned to
     names: list[list[int]]  # of a name: where else the prompt has it in the same spelling

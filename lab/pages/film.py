@@ -22,7 +22,7 @@ COLOURS = 96
 
 
 def cut(folder: Path) -> Path:
-    """Write the beginning of the talk as a recording of its own."""
+    """Write the beginning of the talk as a separate recording."""
     path = folder / "beginning.wav"
     frames = (SECONDS - 2) * soundfile.info(TALK).samplerate
     soundfile.write(path, *soundfile.read(TALK, frames, dtype="int16"))
@@ -30,7 +30,7 @@ def cut(folder: Path) -> Path:
 
 
 def film(address: str, recording: Path) -> list[Image.Image]:
-    """Play the recording on the page at ``address``; returns the frames."""
+    """Play the recording on the page at ``address``; return the frames."""
     frames = []
     with chromium() as browser:
         tabs = Tabs(browser)

@@ -1,4 +1,4 @@
-"""Compare the attention rows captured inside vLLM with those of Transformers.
+"""Compare attention rows that were captured in vLLM with those of Transformers.
 
 vLLM serves every model in every mode and data type, once with the worker that captures rows and
 once without it. Each engine receives the same requests in the same order:
@@ -30,7 +30,7 @@ Examples:
 
 output: OUT/parity.json, and the random models under OUT/models
 
-exit status: 0 within all bounds; 1 a bound is exceeded or an engine failed; 2 nothing was started
+exit status: 0 success; 1 a bound is exceeded or an engine failed; 2 failure before the start
 """
 
 import argparse
@@ -54,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.parity", __doc__)
     add = parser.add_argument
     shared_options(parser, output={"required": True})
-    text = f"models to run, of: {', '.join(SUBJECTS)}; default all; and {', '.join(OTHERS)}"
+    text = f"models: {', '.join(SUBJECTS)} (default: these); {', '.join(OTHERS)}"
     names, common = SUBJECTS + OTHERS, list(SUBJECTS)
     add("--only", nargs="+", choices=names, default=common, metavar="MODEL", help=text)
     add("--quick", action="store_true", help="run only eager mode in float32")
@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     logging.disable_progress_bar()
     with engine_environment():
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if missed:
         print(f"\n{missed} bounds are exceeded, see above; results are in {path}", file=sys.stderr)
         return 1
-    print(f"\nall {len(document['cells'])} cells pass; written to {path}")
+    print(f"\nall {len(document['cells'])} cells pass; results are in {path}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Models, prompts and situations of the parity matrix."""
+"""Define the models, prompts and situations of the parity matrix."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from lab.parity.cells import Ask, Head
 from lab.stand_ins import random_models
 
 TRAINED = "gemma4"
-"""Name of the embedded trained model; all others are random."""
+"""Name of the embedded trained model; all other models are random."""
 
 TARGETS = ("de", "it", "zh")
 DEVSET = "micro_models/devset"
@@ -33,10 +33,10 @@ OTHERS = ("gpt-oss", "cohere2", "olmoe", "apertus")
 differently, and one whose constants vLLM keeps in bfloat16."""
 
 BUDGET = 128
-"""Tokens per step of the engines: longer prompts are cut into chunks."""
+"""Number of tokens per step; longer prompts are split into chunks."""
 
 BLOCK = 32
-"""Tokens per cache block: prompts that begin with as many equal tokens hit the prefix cache."""
+"""Number of tokens per cache block; prompts with an equal first block hit the prefix cache."""
 
 ENGINE: Mapping[str, Any] = {
     "max_num_batched_tokens": BUDGET,

@@ -12,10 +12,10 @@ from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout
 
 FRONTIERS = 8
-"""Gates decide with this many frontiers, evenly spread over the source."""
+"""Number of frontiers at which gates decide, evenly spread over the source."""
 
 SEAM = "transformers"
-"""In place of an engine mode: the fused seam of Transformers against its eager one."""
+"""Pseudo-mode: fused attention of Transformers against its eager attention."""
 
 Head = tuple[int, int]
 

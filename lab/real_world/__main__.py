@@ -41,7 +41,7 @@ STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves")
 
 
 def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]:
-    """Do the missing parts of a step; yield the names and files of its results."""
+    """Run the missing parts of a step; yield the names and files of its results."""
     if step in SCRIPTED:
         script = Path(__file__).with_name("steps.sh")
         subprocess.run(["sh", "-eu", script, step, output, sys.executable], check=True)
@@ -62,7 +62,7 @@ def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]
 
 
 def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Print sizes, licenses and the free disk, then bring the models into the hub's cache."""
+    """Print sizes, licenses and the free disk space; download models to the hub's cache."""
     found = {models.checkpoint(entry): entry for entry in models.ARTIFACTS["models"]}
     for item, entry in found.items():
         size = f"{item.size / 1e6:,.0f} MB, {item.missing() / 1e6:,.0f} MB missing"
@@ -97,12 +97,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     there = {tool: shutil.which(tool) for tool in ("flite", "sox")}
     for package, found in {**there, "debian-handbook": handbook.HTML.is_dir()}.items():
         if not found:
-            raise AlignAttError(f"{package} is not installed: apt-get install {package}")
+            raise AlignAttError(f"{package} is not installed: run apt-get install {package}")
     try:
         for step in (name for name in STEPS if name in arguments.only):
             for name, files in make(step, arguments.output.expanduser(), arguments.seed):

@@ -1,4 +1,4 @@
-"""Sentence pairs of the Debian Administrator's Handbook, and their division into sets.
+"""Read sentence pairs of the Debian Administrator's Handbook, and divide them into sets.
 
 If a page and its English page have equally many paragraphs, paragraphs are paired in order, and so
 are sentences. A sentence ends at a mark that no lower-case letter follows. The sets share no page
@@ -37,7 +37,7 @@ class Sentence(NamedTuple):
     targets: dict[str, str]
 
     def keys(self) -> list[str]:
-        """Return all its texts as they are compared: letters and digits in lower case."""
+        """Return all texts in the form for comparison: letters and digits in lower case."""
         texts = map(str.casefold, (self.source, *self.targets.values()))
         return ["".join(filter(str.isalnum, text)) for text in texts]
 

@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.real_world.reference", __doc__)
     parser.add_argument("--config", default="laptop-low", help="default: %(default)s")
     parser.add_argument("--target", nargs="+", required=True, metavar="CODE")
-    parser.add_argument("--output", type=Path, required=True, help="targets in it are kept")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file; keeps other targets")
     return parser
 
 

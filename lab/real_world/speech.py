@@ -3,7 +3,7 @@
 The output has word errors by kind, doubled words, sentence ends and their times. Each segment of
 the dev set is one sentence with known times.
   python -m lab.real_world.speech RUN OFFLINE --devset DIR --output FILE
-RUN is a target folder of simulstream-eval, OFFLINE the output folder of alignatt offline.
+RUN is a target folder of simulstream-eval, and OFFLINE is the output folder of alignatt offline.
 """
 
 import argparse

@@ -152,7 +152,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "import new figures as lab/results/NAME.json, with today's commit and date"
     add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
-    add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the dev set")
+    add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the embedded dev set")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Rows of the tables of results, selected from the content of their JSON files."""
+"""Select the rows of the tables of results from the JSON files."""
 
 import re
 from collections.abc import Container, Iterator
@@ -50,14 +50,14 @@ def _text(value: Any, form: str, scale: float) -> str:
     return format(value * scale if scale != 1 else value, form)
 
 
-# ------------------------------------------------------------------ what makes the rows
+# ------------------------------------------------------------------ selections of rows
 def listed(*files: Row) -> Iterator[Row]:
     """Yield the files' own rows."""
     yield from (row for data in files for row in data["rows"])
 
 
 def policies() -> Iterator[Row]:
-    """Yield every policy and its keys, with what their docstrings say."""
+    """Yield every policy and its keys, with the text of their docstrings."""
     yield from _described("all policies", Policy, {"name"}, "")
     for name, kind in POLICIES.items():
         yield from _described(f"**`{name}`**", kind, Policy.model_fields, f" Reads {kind.reads}.")
@@ -97,7 +97,7 @@ def devset(data: Row) -> Iterator[Row]:
 
 
 def clock(data: Row) -> Iterator[Row]:
-    """Yield the runs that were replayed by the clock."""
+    """Yield the runs that were replayed in real time."""
     yield from (row for row in data["rows"] if row.get("paced"))
 
 

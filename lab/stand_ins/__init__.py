@@ -1,1 +1,1 @@
-"""Random checkpoints in the published layouts, and the rehearsal of real configurations on them."""
+"""Write random checkpoints in published layouts, and run real configurations on them."""

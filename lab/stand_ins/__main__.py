@@ -9,8 +9,8 @@ translates a part of the embedded talk to the end of the stream. The checks are:
   as written   the configuration is refused, and every missing checkpoint is named with its command
   stream       nothing fails, the closing pass ends, the emitted units give the text, and no
                sentence is lost
-  rows         with head sets: the gate reads rows, and they are within 1e-4 of Transformers' eager
-               attention in float32
+  rows         with head sets: the gate reads rows, which differ by at most 1e-4 from Transformers'
+               eager attention in float32
 
 Examples:
   test every configuration with real models:
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     from transformers.utils import logging  # reads the environment when it is imported
 
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def real_configurations() -> list[str]:
-    """Names of the packaged configurations of real models, model by model: fewer engine starts.
+    """Return the packaged configurations of real models, sorted by model to start fewer engines.
 
     `make real` runs those of CTranslate2 on their own weights.
     """
@@ -98,7 +98,7 @@ def run(names: Sequence[str], audio: FloatArray, folder: Path) -> Iterator[Rehea
     for name, config in configs.items():
         model = config.models.translation.path
         if model not in SHAPES:
-            raise ConfigError(f"{name}: there is no stand-in for {model}, only for {list(SHAPES)}")
+            raise ConfigError(f"{name}: no stand-in for {model}; expected one of {list(SHAPES)}")
     try:
         for name, config in configs.items():
             yield from rehearse(name, config, audio, folder)

@@ -1,4 +1,4 @@
-"""Random recognizers that always transcribe one sentence.
+"""Write random recognizers that always transcribe one sentence.
 
 The transcript of a random model cannot be translated. A stand-in therefore has no attention, so its
 layers depend on the previous token alone. The last layer is solved to output the next token of one
@@ -67,7 +67,7 @@ def teach_gemma4(folder: Path) -> None:
 
 
 def _silence(layers: Any, part: str) -> None:
-    """Let nothing through where the name of a weight has ``part``."""
+    """Set weights to zero if their names contain ``part``."""
     for name, weight in layers.named_parameters():
         if part in name:
             weight.data.zero_()

@@ -42,7 +42,7 @@ _SINK = 6.0
 def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Path:
     """Write a random checkpoint with its tokenizer; equal arguments write equal weights."""
     if architecture not in ARCHITECTURES:
-        raise ValueError(f"unknown architecture {architecture!r}; known: {list(ARCHITECTURES)}")
+        raise ValueError(f"unknown architecture {architecture!r}; expected {list(ARCHITECTURES)}")
     config = AutoConfig.for_model(**{**tiny(architecture), **sizes})
     own = seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture)
     model = decoder(config, architecture, own)

@@ -25,10 +25,10 @@ from lab.stand_ins import fixed_transcript, layouts
 from lab.stand_ins.speech import publish, write_whisper
 
 OTHERS = ("de", "zh")
-"""Targets of configurations without head sets: one of each kind of script."""
+"""Targets of configurations without head sets, one per kind of script."""
 
 SPOKEN = ("th", "ar", "ja")
-"""Further spoken languages of configurations without an aligner: one of each kind of script."""
+"""Additional spoken languages of configurations without an aligner, one per kind of script."""
 
 
 @dataclass(slots=True)
@@ -148,18 +148,18 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     found.problems += runtime.failures[failures:]
     found.problems += _lost(steps, units, outputs, language(found.target))
     if gated and not found.drafts_with_rows:
-        found.problems.append("no rows were read, though there is a head set")
+        found.problems.append("no rows were read, although there is a head set")
 
 
 def _lost(
     steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any], target: Language
 ) -> list[str]:
-    """Name what the stream lost."""
+    """List the losses of the stream."""
     problems = []
     text = "".join(output.new_string for output in outputs)
     joined = (" " if target.spaced else "").join("".join(units).split())
     if text.strip() != joined:
-        problems.append(f"units do not rebuild the text: {joined!r} became {text!r}")
+        problems.append(f"the output {text!r} differs from the units {joined!r}")
     if steps[-1].heard.live.words:
         problems.append("words were left when the stream ended")
     if not any(step.heard.sentences for step in steps) or not units:

@@ -179,7 +179,7 @@ def test_a_run_outlives_a_node(cluster, tmp_path):
     thread.join(120)
     ((status, _, errors),) = ended
     assert status == 0, errors
-    assert "worker lost; the job starts again" in errors
+    assert "worker lost; the job is restarted" in errors
     for target in targets:
         here, there = (tmp_path / where / target for where in ("here", "there"))
         for name in ("metrics.jsonl", "steps.jsonl"):

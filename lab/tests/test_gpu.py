@@ -49,7 +49,7 @@ def test_a_part_that_fails_hangs_or_dies_leaves_the_rest(run, tmp_path):
     assert status == 1, text
     assert {name: part["summary"] for name, part in found.items()} == {
         "fails": "FAILED: RuntimeError: no such kernel",
-        "hangs": "FAILED: not done after 12 s",
+        "hangs": "FAILED: not finished after 12 s",
         "dies": "FAILED: exit status -9",
         "good": "found 7",
     }

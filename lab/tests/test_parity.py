@@ -97,11 +97,11 @@ def test_wrong_rows_are_flagged(rows, problem):
     [
         (RIGHT, {}, None),
         (answer(shifted(ROWS, 5e-5)), {}, None),
-        (RIGHT, {"plain": answer(None, sampled=(9,) * TOKENS)}, "token ids with .* 0 of 1 the "),
-        (RIGHT, {"plain": first_logprob(np.nextafter(-0.5, 0))}, "logprobs with .* 0 of 1 the "),
+        (RIGHT, {"plain": answer(None, sampled=(9,) * TOKENS)}, "token ids with .* 0 of 1 are "),
+        (RIGHT, {"plain": first_logprob(np.nextafter(-0.5, 0))}, "logprobs with .* 0 of 1 are "),
         # Log-probabilities are compared first: other models are named, and rows not blamed.
-        (first_logprob(-0.6, OTHER), {}, r"different models: .* differ by 1\.0e-01 > 1e-02"),
-        (first_logprob(np.nan), {}, "different models: .* differ by nan"),
+        (first_logprob(-0.6, OTHER), {}, r"different functions: .* differ by 1\.0e-01 > 1e-02"),
+        (first_logprob(np.nan), {}, "different functions: .* differ by nan"),
         # bfloat16 is held to the paper or to the noise floor, on trained models.
         (FAR, BF16, "mean .* > noise floor"),
         (FAR, {**BF16, "trained": False}, None),
@@ -135,7 +135,7 @@ def test_decisions_that_hang_on_rounding_are_not_held_against_bfloat16(reference
 def test_constants_that_vllm_rounds_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(FakeReferences, "path", str(random_models.write("apertus", tmp_path)))
     *_, reason = judged(answer(shifted(ROWS, 6e-4)))
-    assert re.search("constants of this model's activation .xIELU.*not at fault", reason)
+    assert re.search("constants of this model's activation .xIELU.*capture is correct", reason)
     assert not any("xIELU" in problem for problem in judged(answer(shifted(ROWS, 0.05))))
 
 

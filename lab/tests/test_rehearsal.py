@@ -35,7 +35,7 @@ def test_what_a_rehearsal_takes_for_a_failure(rehearsed, monkeypatch):
     assert found.drafts_with_rows > 0
     agreement = {"policy": {"name": "local_agreement", "drafts": 2}, "head_sets": {}}
     assert rehearsed(gated=False, **agreement).problems == []
-    assert rehearsed(**agreement).problems == ["no rows were read, though there is a head set"]
+    assert rehearsed(**agreement).problems == ["no rows were read, although there is a head set"]
     monkeypatch.setattr(FakeAgent, "tokens_to_string", lambda self, tokens: "".join(tokens))
     assert any("units do not rebuild" in item for item in rehearsed().problems)
 
@@ -71,7 +71,7 @@ def test_front_ends_have_stand_ins_of_their_own(monkeypatch, tmp_path):
 
 
 def test_what_cannot_be_rehearsed_is_refused():
-    with pytest.raises(ConfigError, match="there is no stand-in for micro_models/gemma4"):
+    with pytest.raises(ConfigError, match="no stand-in for micro_models/gemma4"):
         stand_ins.main(["--config", "micro-low"])
 
 

@@ -75,7 +75,7 @@ def test_talks_without_a_context_and_contexts_without_a_talk_are_noted(call, hea
     folder = with_contexts(call.devset, talk1="vLLM", talk9="BLEU")
     status, _, error = call(configs=["low"], targets=["de"])
     assert status == 0
-    assert f"note: {folder / 'talk0'}.txt is missing" in error
+    assert f"note: {folder / 'talk0'}.txt does not exist" in error
     assert f"note: {folder / 'talk9'}.txt belongs to no talk" in error
     assert heard() == ["", "vLLM"]
 
@@ -125,11 +125,11 @@ def test_the_translation_is_told_too(tmp_path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (["attention "] * 900, r"takes \d+ tokens of asr model .*its window of 2048 has \d+ left"),
-        (["a"] * 350, r"takes \d+ tokens of translation model .*half of its window of 1024"),
-        (["<|im_end|>"], r"holds '<\|im_end\|>', which asr model"),
-        (["a = de: b | it: <bos>"], r"holds '<bos>', which translation model"),
-        (["a <turn|> b"], r"holds '<turn\|>', which translation model"),
+        (["attention "] * 900, r"has \d+ tokens of asr model .*the window of 2048 tokens has \d+"),
+        (["a"] * 350, r"has \d+ tokens of translation model .*half of its window \(1024"),
+        (["<|im_end|>"], r"contains '<\|im_end\|>', a control token of asr model"),
+        (["a = de: b | it: <bos>"], r"contains '<bos>', a control token of translation"),
+        (["a <turn|> b"], r"contains '<turn\|>', a control token of translation"),
         (["a = de: b | c"], r"'a = de: b \| c': expected TERM, TERM = TRANSLATION"),
     ],
 )
@@ -142,7 +142,7 @@ def test_contexts_that_no_model_can_take_are_refused_before_any_is_loaded(
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(content)))
     check_contexts(resolve(load_config("micro-low", {"speech.context": ["注意力", "العربية = ﷽"]})))
     long = load_config("micro-low", {"prompt.history": 1, "prompt.history_tokens": 513})
-    with pytest.raises(ContextError, match=r"history_tokens is 513, more than half .* 1024"):
+    with pytest.raises(ContextError, match=r"history_tokens is 513, more than half .*\(1024"):
         AlignAttAgent.load_model(_dict_to_object(yaml.safe_load(long.to_yaml())))
 
 
@@ -154,7 +154,7 @@ def test_added_tokens_that_are_text_are_no_commands():
     tokenizer.chat_template = "{{ messages }}\n<think>"
     check_plain(tokenizer, "Papi\nvLLM  <b>", "model")
     for token in ("<end_of_turn>", "<think>"):
-        with pytest.raises(ContextError, match=f"holds '{token}', which model reads"):
+        with pytest.raises(ContextError, match=f"contains '{token}', a control token of model"):
             check_plain(tokenizer, f"Papi\n{token}", "model")
 
 

@@ -167,7 +167,7 @@ def test_what_a_link_depends_on(cache):
 def test_a_dead_endpoint_is_given_up_and_nothing_is_kept(cache):
     dead = aligner("http://127.0.0.1:9/v1", retries=0)
     assert {error.reason for error in dead.align(PAIRS)} == {"aligner_error"}
-    with pytest.raises(CalibrationError, match="10 times in a row.*start the command again later"):
+    with pytest.raises(CalibrationError, match="10 times in a row.*run the command again later"):
         align.align(dead, PAIRS * 5, cache)
     assert align.not_aligned(dead, PAIRS, cache) == PAIRS
 
@@ -178,6 +178,6 @@ def test_gold(cache):
     assert found[0].reason == "no_gold"
     assert [found[1], found[2]] == [pair.gold for pair in pairs[1:]]
     with pytest.raises(
-        CalibrationError, match="add a Pharaoh column to the file .*--aligner openai"
+        CalibrationError, match="add a column with Pharaoh alignments .*--aligner openai"
     ):
         align.align(None, PAIRS, cache)

@@ -32,7 +32,7 @@ def test_what_it_loses_is_told_for_each_direction():
     assert [round(own - shared, 3) for _, own, shared, _ in losses(heads, sets)] == [0, 0]
     ((_, _, shared, note),) = losses([(11, 3), (9, 9)], sets[:1])
     assert shared == pytest.approx(0.833 / 2)
-    assert note == "at least: scores missing"  # the file has no score of head 9,9
+    assert note == "lower bound: scores are missing"  # the file has no score of head 9,9
 
 
 def test_sets_that_do_not_go_together():

@@ -102,7 +102,7 @@ def test_alignments_from_an_endpoint(capsys, tmp_path):
     assert content["n_pairs"] + content["held_out"]["n_pairs"] + sum(skipped.values()) == COUNT
     assert content["source_of_alignments"] == "chat model m"
     out = capsys.readouterr().out
-    for text in (f"about {COUNT} requests", "US dollars", "Nothing was sent; add --yes"):
+    for text in (f"about {COUNT} requests", "US dollars", "No request was sent; add --yes"):
         assert text in out
 
 

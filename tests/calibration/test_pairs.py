@@ -67,7 +67,7 @@ def test_lines_that_are_not_text_or_no_pair(tmp_path):
     assert [pair.source for pair in found.pairs] == [("\ufffd\ufffd",), ("We",)]
     assert not found.skipped
     for text in ("", "# a comment", "only one cell", "\t"):
-        with pytest.raises(PairsError, match="holds no usable pair"):
+        with pytest.raises(PairsError, match="has no usable pair"):
             read_pairs(written(tmp_path, text), EN, DE)
 
 
@@ -109,7 +109,7 @@ def test_the_embedded_dev_set_is_never_used():
 
 def test_generated_pairs_need_a_checkout(monkeypatch):
     monkeypatch.setitem(sys.modules, "lab.micro_world.pairs", None)
-    with pytest.raises(PairsError, match="lab/micro_world/ of the repository: run from a checkout"):
+    with pytest.raises(PairsError, match="lab/micro_world of the repository: run from a checkout"):
         read_pairs("micro:5", EN, DE)
 
 

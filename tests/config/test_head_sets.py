@@ -85,6 +85,6 @@ def test_another_prompt_is_named_once(tmp_path, caplog, known, changes, warned):
     messages = [item.message for item in caplog.records if "another prompt" in item.message]
     assert len(messages) == warned
     for message in messages:
-        assert "head set fake-en-de was calibrated under another prompt" in message
+        assert "head set fake-en-de was calibrated with another prompt" in message
         assert OURS in message
         assert "alignatt calibrate run --config" in message

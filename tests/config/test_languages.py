@@ -38,7 +38,7 @@ def test_names_of_clients():
     assert language("zh-CN") is language("zh-Hans-SG") is language("Mandarin") is language("zh")
     assert language("zh-yue") == language("Cantonese") != language("zh-HK")
     assert {item.code for item in LANGUAGES} >= ASKED_FOR
-    with pytest.raises(LanguageError, match=r"known are .*it \(Italian\)"):
+    with pytest.raises(LanguageError, match=r"expected one of .*it \(Italian\)"):
         language("")
 
 
@@ -47,7 +47,7 @@ def test_a_missing_word_splitter_is_named(code, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(LanguageError) as caught:
         language(code).check_spoken()
-    assert f"needs a word splitter, {package}, which cannot be loaded" in str(caught.value)
+    assert f"needs the word splitter {package}, which cannot be loaded" in str(caught.value)
     assert "`pip install 'alignatt_agent[cjk]'`, or set speech.times" in str(caught.value)
     language(code).check_spoken(aligned=False)
 

@@ -52,7 +52,7 @@ def test_a_revision_that_is_not_there_is_fetched_though_others_are(cached):
     with pytest.raises(CheckpointError, match=rf"`alignatt fetch nobody/two@{THIRD}`"):
         locate_one(ModelConfig(path="nobody/two", revision=THIRD))
     (cached / FIRST / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"incomplete, it lacks \*\.safetensors; fetch it"):
+    with pytest.raises(CheckpointError, match=r"incomplete \(missing: \*\.safetensors\); fetch it"):
         locate_one(ModelConfig(path="nobody/two", revision=FIRST))
 
 
@@ -87,7 +87,7 @@ def load(config):
 @pytest.mark.parametrize("role", ["asr", "aligner", "translation"])
 def test_a_checkpoint_without_a_tokenizer(config_with, role):
     config = config_with(role, gone=("tokenizer.json", "tokenizer_config.json"))
-    with pytest.raises(CheckpointError, match=rf"{role} model .* has no tokenizer, expected tok"):
+    with pytest.raises(CheckpointError, match=rf"{role} model .* has no tokenizer; expected tok"):
         load(config)
 
 
@@ -95,7 +95,7 @@ def test_a_checkpoint_without_a_tokenizer(config_with, role):
     ("template", "message", "fix"),
     [
         (REFUSES, r"System role not supported; set prompt\.system to null", "set prompt.system to"),
-        (REASONS, r"opens an answer with '.*<think>', but has '.*assist", "turn reasoning off as "),
+        (REASONS, r"opens an answer with '.*<think>', but has '.*assist", "disable reasoning as "),
     ],
     ids=["refuses the system turn", "opens a reasoning turn"],
 )
@@ -109,5 +109,5 @@ def test_a_template_that_cannot_be_used(config_with, template, message, fix):
 
 def test_a_slow_tokenizer(config_with, monkeypatch):
     monkeypatch.setattr("transformers.PreTrainedTokenizerFast.is_fast", property(lambda _: False))
-    with pytest.raises(PromptError, match=r"is a slow one .* the checkpoint needs a tokenizer\.js"):
+    with pytest.raises(PromptError, match=r"is slow .* the checkpoint needs a tokenizer\.js"):
         load(config_with("translation"))

@@ -105,15 +105,15 @@ def test_a_good_machine_passes(machine):
             replace(GOOD, torchvision_error="RuntimeError: operator torchvision::nms"),
             *("torchvision", "FAIL", "torchvision::nms", "pip uninstall torchvision"),
         ),
-        (replace(GOOD, cores=1), "processor", "warn", "1 cores", "two cores or more"),
+        (replace(GOOD, cores=1), "processor", "warn", "1 cores", "at least two cores"),
         (replace(GOOD, torch_error="OSError: libtorch"), "torch", "FAIL", "OSError", "EXTRA=cpu"),
-        (replace(CUDA, torch_cuda=None), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
+        (replace(CUDA, torch_cuda=None), "torch", "FAIL", "would not use", "EXTRA=cuda"),
         (CUDA, "GPU 0", "ok", "NVIDIA Test, driver 580.1, 76.0 of 80.0 GiB free", ""),
         (BLIND, "GPU", "FAIL", "no GPU", "NVIDIA GPU"),
         (replace(GOOD, torch_cuda="13.0"), "GPU", "FAIL", "no GPU", "NVIDIA GPU"),
-        (card(installed(["vllm"])), "torch", "FAIL", "stay idle", "EXTRA=cuda"),
+        (card(installed(["vllm"])), "torch", "FAIL", "would not use", "EXTRA=cuda"),
         (card(NOTHING), "vllm", "FAIL", "not installed", "make setup EXTRA=cuda"),
-        (card(driver="570.211.01"), "GPU 0", "FAIL", "CUDA 13, which vLLM is built for", "580"),
+        (card(driver="570.211.01"), "GPU 0", "FAIL", "the CUDA 13 build of vLLM needs", "580"),
         (card(driver="[N/A]"), "GPU 0", "ok", "driver [N/A]", ""),
     ],
 )
@@ -202,7 +202,7 @@ def test_a_type_that_the_card_does_not_compute_in():
 
     turing = checks(7.5)
     assert failed(turing) == ["asr dtype", "aligner dtype", "translation dtype"]
-    assert "bfloat16 on NVIDIA Test, whose compute capability is 7.5" in turing[0].found
+    assert "bfloat16 on NVIDIA Test with compute capability 7.5" in turing[0].found
     assert "float16" in turing[0].fix
     assert failed(checks(7.5, asr="float16", aligner="auto")) == ["translation dtype"]
     assert checks(8.0) == checks(9.0) == checks(0.0) == config_checks.check_types(GOOD, MICRO) == []
@@ -226,11 +226,11 @@ def test_memory_on_a_cpu(kv_space, free, weights, status):
     [
         ((0.16, 0.10, 0.40), 76, ""),
         (("auto", "auto", "auto"), 76, ""),
-        ((0.4, 0.4, 0.4), 76, "shares are asr 0.4, aligner 0.4, translation 0.4: raise or lower"),
-        ((DEFAULT_SHARE, 0.1, 0.4), 76, "raise or lower them"),
+        ((0.4, 0.4, 0.4), 76, "shares are asr 0.4, aligner 0.4, translation 0.4: change them"),
+        ((DEFAULT_SHARE, 0.1, 0.4), 76, "change them, or set them"),
         ((0.16, 0.10, 0.40), 40, "nvidia-smi"),
         (("auto", "auto", "auto"), 20, "configurations that fit: "),
-        ((0.16, 0.10, 0.15), 76, "raise or lower them, or write auto"),
+        ((0.16, 0.10, 0.15), 76, "change them, or set them to auto"),
     ],
 )
 def test_gpu_memory_shares(shares, free, message):
@@ -269,8 +269,8 @@ def test_the_default_share_is_that_of_vllm():
         ({"head_sets": {"de": "gemma4-en-de"}}, (6, 8), "FAIL", "model google/gemma-4-E4B-it"),
         ({"prompt": PromptConfig(system="X.")}, (6, 8), "warn", ", calibrated with another prompt"),
         ({"head_sets": {"de": "no-such"}}, (6, 8), "FAIL", "no head set named 'no-such'"),
-        ({"head_sets": {}}, (6, 8), "FAIL", "none configured"),
-        ({"head_sets": {}, "policy": LocalAgreement()}, (6, 8), "warn", "none configured"),
+        ({"head_sets": {}}, (6, 8), "FAIL", "none is configured"),
+        ({"head_sets": {}, "policy": LocalAgreement()}, (6, 8), "warn", "none is configured"),
     ],
 )
 def test_head_sets_against_the_model(changes, shape, status, found):

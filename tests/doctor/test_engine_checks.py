@@ -50,10 +50,10 @@ GATE = AlignAtt(normalize="none", median_width=1, border_margin=0)
     [
         ("identity", "", (8,), "ok", "2 of 2 drafts"),
         ("identity", "ids", (8,), "FAIL", "0 of 2 drafts"),
-        ("verification", "", (8, "float32"), "ok", "2 of 2 equal the decoded ones, 2/16 steps"),
-        ("verification", "verify", (8, "float32"), "FAIL", "0 of 2 equal the decoded ones, 2/16"),
-        ("verification", "verify", (8, "bfloat16"), "warn", "0 of 2 equal the decoded ones, 2/16"),
-        ("early_stop", "", (GATE, 8), "ok", "6 of 6 decisions equal those of whole drafts, 18/48"),
+        ("verification", "", (8, "float32"), "ok", "2 of 2 equal the decoded drafts, 2/16 steps"),
+        ("verification", "verify", (8, "float32"), "FAIL", "0 of 2 equal the decoded drafts, 2/16"),
+        ("verification", "verify", (8, "bfloat16"), "warn", "0 of 2 equal the decoded drafts, 2"),
+        ("early_stop", "", (GATE, 8), "ok", "6 of 6 decisions equal those of full drafts, 18/48"),
         ("early_stop", "deaf", (GATE, 8), "ok", "6 of 6"),  # to ignore the gate is allowed
         ("early_stop", "other", (GATE, 8), "FAIL", "of 6 decisions"),
         ("early_stop", "other", (EmitAll(), 8), "ok", "not used"),
@@ -101,7 +101,7 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (float("nan"), 1e-2))
     check = parity_check.parity(drafts, model, CASES, dtype)
     assert check.status == status
-    assert ("compute different models" in check.found) == (status == "FAIL")
+    assert ("compute different functions" in check.found) == (status == "FAIL")
     assert check.fix == (parity_check.OTHER_MODEL if status == "FAIL" else "")
 
 
@@ -129,7 +129,7 @@ def test_rows_of_another_model_are_not_blamed(engines, checkpoints, tmp_path):
     assert gap < 1e-3 < bar
     check = parity_check.parity(drafts, wrong, cases, "float32")
     assert (check.status, check.fix) == ("FAIL", parity_check.OTHER_MODEL)
-    assert "vLLM and Transformers compute different models" in check.found
+    assert "vLLM and Transformers compute different functions" in check.found
     # In another type, too, whatever that does to Transformers itself.
     check = parity_check.parity(drafts, wrong, cases, "bfloat16")
     assert (check.status, check.fix) == ("FAIL", parity_check.OTHER_MODEL)
@@ -140,7 +140,7 @@ def test_rows_are_not_compared_without_memory(monkeypatch):
     monkeypatch.setattr(parity_check, "weight_bytes", lambda model: GIB)
     check = parity_check.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
     assert check.status == "warn"
-    assert "4.0 GiB, 1.0 are free" in check.found
+    assert "4.0 GiB, 1.0 GiB are free" in check.found
 
 
 def test_an_engine_that_fails_is_a_line_of_the_report():

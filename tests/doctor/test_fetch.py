@@ -173,7 +173,7 @@ def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
 
 def test_a_damaged_file_is_not_kept(hub, tmp_path):
     hub.damaged = True
-    with pytest.raises(fetch.FetchError, match="was damaged and is deleted"):
+    with pytest.raises(fetch.FetchError, match="damaged download of .*, now deleted"):
         fetch.main([NAME])
     assert not list(tmp_path.rglob("*.incomplete"))
     hub.damaged = None
@@ -183,7 +183,7 @@ def test_a_damaged_file_is_not_kept(hub, tmp_path):
 def test_refused_where_the_disk_is_short(hub, monkeypatch, tmp_path):
     usage = SimpleNamespace(free=4_000_000)
     monkeypatch.setattr("alignatt_agent.doctor.fetch.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(CheckpointError, match=r"0.00 GB free in .*hub: free 0.01 GB more, or set"):
+    with pytest.raises(CheckpointError, match=r"0.00 GB free in .*hub: free another 0.01 GB, or"):
         fetch.main([NAME])
     assert not list(tmp_path.rglob("*.safetensors"))
     assert all("store" not in path for _, path, _ in hub.asked)
@@ -196,13 +196,13 @@ def test_refusals_say_what_to_do(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "let-me-in")
     assert fetch.main([NAME]) == 0
     for name, message in {
-        "nobody/nothing": "has no such repository, or it is private",
-        "someone/translator@v9": "has no such revision",
+        "nobody/nothing": "does not exist or is private",
+        "someone/translator@v9": "does not have this revision",
     }.items():
         with pytest.raises(CheckpointError, match=message):
             fetch.main([name])
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(fetch.FetchError, match="the same command resumes the download"):
+    with pytest.raises(fetch.FetchError, match="run the command again to resume"):
         fetch.look_up(ModelConfig(path="someone/translator"))
 
 

@@ -137,10 +137,10 @@ def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
         assert found.config.models.asr.engine["gpu_memory_utilization"] == "auto"
         assert 0.1 < found.checkpoints.asr.engine["gpu_memory_utilization"] < 0.2
     assert len(asked) == 1
-    with pytest.raises(ConfigError, match="NVIDIA Test: the engines take 23.9 of 22.8 GiB"):
+    with pytest.raises(ConfigError, match="NVIDIA Test: the engines need 23.9 of 22.8 GiB"):
         here.resolve(load_config("default-low", {"speech.max_tail_s": 120}))
-    assert capsys.readouterr().err.count("NVIDIA Test: memory plan, computed for 24.0 GiB:") == 1
-    fits = r"Test: the engines take 29.* configurations that fit: .*hy-mt-1.8b-low.* GPU of 32 GiB"
+    assert capsys.readouterr().err.count("NVIDIA Test: memory plan computed for 24.0 GiB:") == 1
+    fits = r"Test: the engines need 29.* configurations that fit: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
         here.resolve(load_config("translategemma-12b-low"))
     paths = [model.path for model in fetch.models_of(["default-low", "translategemma-12b-low"])]
@@ -156,10 +156,10 @@ def test_the_command(capsys):
     for gib in CARDS:
         assert main(["doctor", "--config", "default-low", "--gpu", str(gib)]) == 0
         out = capsys.readouterr().out
-        assert out.startswith(f"memory plan, computed for {gib}.0 GiB:\n  asr Qwen/Qwen3-ASR-")
+        assert out.startswith(f"memory plan computed for {gib}.0 GiB:\n  asr Qwen/Qwen3-ASR-")
         assert out.endswith("requests of up to 4,096\n  fits\n")
     assert main(["doctor", "--config", "default-low", "--gpu", "16"]) == 1
-    assert "does not fit: the engines take 20." in capsys.readouterr().out
+    assert "does not fit: the engines need 20." in capsys.readouterr().out
     assert main(["doctor", "--config", "default-low", "--gpu", "-3"]) == 2
 
 
@@ -167,9 +167,9 @@ def test_what_is_computed_for_a_configuration_is_printed(capsys):
     assert main(["doctor", "--config", "default-low", "--predict"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"h200 +0\.26 +200\n", out)
-    assert out.rstrip().endswith("chunks of 500 ms; no figure is measured on a GPU")
+    assert out.rstrip().endswith("all figures are computed, none is measured")
     assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
-    assert "--predict: micro-low has no figures; expected " in capsys.readouterr().err
+    assert "--predict: got micro-low; expected one of " in capsys.readouterr().err
 
 
 def test_a_class_that_vllm_registered_changes_nothing(monkeypatch):

@@ -58,7 +58,7 @@ def test_unknown_caches_are_refused():
     with pytest.raises(NotImplementedError, match=r"cache of shape \(5, 8, 16\)"):
         Keys(layer)
     layer.impl = object()
-    with pytest.raises(NotImplementedError, match="inside the forward pass"):
+    with pytest.raises(NotImplementedError, match="in the forward pass"):
         Keys(layer)
 
 

@@ -61,7 +61,7 @@ def test_a_process_that_serves_no_engine_leaves_nothing(monkeypatch):
 
 
 def test_how_a_process_ended():
-    killed = "its process was killed by SIGKILL, as happens when memory runs out"
+    killed = "the process was killed by SIGKILL, possibly because memory was exhausted"
     assert crash_report.describe_exit(-9) == killed
-    assert crash_report.describe_exit(-11) == "its process was killed by SIGSEGV"
-    assert crash_report.describe_exit(1) == "its process ended with exit code 1"
+    assert crash_report.describe_exit(-11) == "the process was killed by SIGSEGV"
+    assert crash_report.describe_exit(1) == "the process ended with exit code 1"

@@ -58,7 +58,7 @@ def test_rows_are_refused_rather_than_wrong(engines):
     good = make_prompt(6, 40, 5, 10)
     with pytest.raises(EngineError, match=r"heads \[\(3, 0\)\] were requested"):
         engines.translation.draft(good, 4, Readout(((3, 0),), "emitted"))
-    with pytest.raises(EngineError, match="source span 35:45 is not inside"):
+    with pytest.raises(EngineError, match="source span 35:45 is not in"):
         engines.translation.draft(Prompt(good.token_ids, 35, tuple(range(10))), 4, EMITTED)
     with pytest.raises(EngineError, match="source span 5:5"):
         engines.translation.draft(Prompt(good.token_ids, 5, ()), 4, EMITTED)

@@ -120,12 +120,12 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, runtime,
             os.kill(*served[role].pids, signal.SIGKILL)
         for role, futures in dying.items():
             path = getattr(models, role).path
-            killed = "killed by SIGKILL, as happens when memory runs out"
+            killed = "killed by SIGKILL, possibly because memory was exhausted"
             for future in futures:
                 with pytest.raises(EngineError) as error:
                     future.result(60)
                 assert str(error.value) == (
-                    f"{role} model {path}: the engine died: its process was {killed}"
+                    f"{role} model {path}: the engine died: the process was {killed}"
                 )
     with pytest.raises(EngineError, match="translation model .* killed by SIGKILL"):
         engines.translation.draft(prompt, 4, EMITTED)

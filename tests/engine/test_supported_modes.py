@@ -84,7 +84,7 @@ def config(models):
 def test_unverified_modes_are_refused(config, monkeypatch, attribute, value, name):
     *parts, last = attribute.split(".")
     monkeypatch.setattr(reduce(getattr, parts, config), last, value)
-    with pytest.raises(NotImplementedError, match=f"never verified with {name}; switch it off"):
+    with pytest.raises(NotImplementedError, match=f"never verified with {name}; disable it"):
         supported_modes.check_engine(config)
 
 
@@ -120,7 +120,7 @@ def test_unverified_layers_are_refused(slopes, changes, name):
 def test_layer_numbers():
     assert supported_modes.layer_number("model.layers.3.self_attn.attn") == 3
     assert supported_modes.layer_number("language_model.model.layers.12.attn") == 12
-    with pytest.raises(NotImplementedError, match="layer number of attention layer 'encoder.attn'"):
+    with pytest.raises(NotImplementedError, match="number of attention layer 'encoder.attn'"):
         supported_modes.layer_number("encoder.attn")
 
 
@@ -155,7 +155,7 @@ def test_device_limits_arrive(models):
 )
 def test_unknown_arguments_are_named(models, role, key, near):
     changed = getattr(models, role).model_copy(update={"engine": {key: 1}})
-    message = f"engine: vLLM has no argument '{key}' to set here; the nearest one is '{near}'"
+    message = f"engine: vLLM has no argument '{key}' that can be set here; did you mean '{near}'?"
     with pytest.raises(EngineError, match=f"^{role} model .*: {message}"):
         Runtime().load_engines(models.model_copy(update={role: changed}), HEADS)
 

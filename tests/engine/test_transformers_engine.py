@@ -73,7 +73,7 @@ def test_layers_of_a_hybrid_keep_their_numbers(hybrid):
 def test_attention_matrices_without_a_layer_are_refused(hybrid):
     engine = Reference(hybrid[0])
     engine._layers = (1, 3)  # as if the configuration named other layers than those of the model
-    with pytest.raises(EngineError, match="returned 1 attention matrices, .* names 2 layers"):
+    with pytest.raises(EngineError, match="returned 1 attention matrices, .* has 2 layers"):
         engine.rows(PROMPTS[0], [9], Readout(((3, 2),), "emitted"))
 
 
@@ -106,5 +106,5 @@ def test_bad_requests_are_refused(reference):
         reference.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
     with pytest.raises(EngineError, match="0 tokens"):
         reference.draft(PROMPTS[0], 0, EMITTED)
-    with pytest.raises(EngineError, match="got 0 tokens, 20 in all"):
+    with pytest.raises(EngineError, match="got 0 tokens, 20 in total"):
         reference.rows(PROMPTS[0], [], EMITTED)

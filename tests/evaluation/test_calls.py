@@ -33,7 +33,7 @@ def test_several_configurations_and_targets(finished):
     assert low["longyaal_cu_ms"] < high["longyaal_cu_ms"]
     assert low["signature"]["config_sha256"] != high["signature"]["config_sha256"]
     report = (finished.root / "out" / "report.md").read_text()
-    for shown in ("## Lag by the clock", "draft-end", "replay, ms"):
+    for shown in ("## Lag in real time", "draft-end", "replay, ms"):
         assert shown in report
     page = (finished.root / "out" / "report.html").read_text()
     assert page.count("<svg") == 4
@@ -99,7 +99,7 @@ def test_resume_skips_what_is_equal(finished, tmp_path):
     moved = shutil.copytree(finished.devset, tmp_path / "devset")
     status, text, _ = finished("--resume", out="again", devset=moved)
     assert status == 0
-    assert text.count("scored before, with the same signature") == 3
+    assert text.count("already scored with the same signature") == 3
     # computation times, too
     assert scores(finished, "low", "de", "again") == scores(finished, "low", "de")
     assert scores(finished, "high", "zh", "again")["bleu"] > 99
@@ -119,14 +119,14 @@ def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch)
         patch.setattr(fakes.FakeTranslation, "draft", interrupted)
         status, _, error = call(configs=("low",))
     assert status == 130
-    assert "interrupted; the same command resumes" in error
+    assert "interrupted; run it again to resume" in error
     cut = (call.root / "out" / "zh" / "metrics.jsonl").read_text()
     assert cut.count("metadata") >= 1
     assert (call.root / "out" / "de" / "run.json").is_file()
     assert not (call.root / "out" / "zh" / "run.json").exists()
     status, text, error = call("--resume", configs=("low",))
     assert status == 0, error
-    assert "de: streamed before, with the same signature" in text
+    assert "de: skipped; already streamed with the same signature" in text
     assert (call.root / "out" / "zh" / "metrics.jsonl").read_text().count("metadata") == 2
 
 
@@ -149,7 +149,7 @@ def test_resume_runs_again_when_anything_changed(finished, tmp_path, monkeypatch
         "--resume", *more, configs=("low",), targets=("de",), out=out, devset=devset
     )
     assert status == 1
-    assert "with an equal signature" not in text
+    assert "with the same signature" not in text
     assert "streamed again" in error
 
 

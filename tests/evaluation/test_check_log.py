@@ -61,26 +61,26 @@ def talk_again(number):
 
 
 RERUN, FORMAT = "rerun-appended", "log-format"
-SPACE = "contains white space that scorers count differently"
+SPACE = "contains white space, which the scorers count differently"
 NAN = json.loads("NaN")
 
 # mutation -> rules of a submission, rules of scoring, part of the first message
 RULES = [
     (lambda lines: lines, "", "", ""),
     (lambda lines: lines * 2, f"{RERUN} duplicate-talk", f"{RERUN} duplicate-talk",
-     "has 2 runs, which start at lines 1, 10"),
-    (lambda lines: lines + lines[2:5], f"{RERUN}", f"{RERUN}", "goes back from 2.00 s to 0.85 s"),
+     "the log has 2 runs, starting at lines 1, 10"),
+    (lambda lines: lines + lines[2:5], f"{RERUN}", f"{RERUN}", "jumps back from 2.00 s to 0.85 s"),
     (drop(0), FORMAT, "", "has no line with model_loading_time"),
     (talk_again(2), "duplicate-talk", "duplicate-talk", "talk1 was streamed 2 times (lines 6, 10)"),
-    (drop(5, 6, 7, 8), "missing-talk", "missing-talk", "log: talk1 (1 of 2 are there)"),
+    (drop(5, 6, 7, 8), "missing-talk", "missing-talk", "log: talk1 (it has 1 of 2)"),
     (edit(5, metadata={"wav_name": "other.wav"}), "missing-talk unknown-talk",
-     "missing-talk unknown-talk", "talks missing from the log: talk1"),
+     "missing-talk unknown-talk", "are missing from the log: talk1"),
     (append({"id": 2, "metadata": {"wav_name": "b.wav"}}, chunk(2, 0.85, ["x"])), "unknown-talk",
      "unknown-talk", "talks that are not in the segmentation: b"),
     (drop(4), "cut-talk", "cut-talk", "talk0: processed up to 1.700 s, but"),
     (edit(6, 7, 8, generated_tokens=[]), "empty-talk", "empty-talk", "talk1: nothing was emitted"),
     (edit(3, deleted_tokens=["ist"]), "append-only", "", "1 tokens of talk0 were deleted (line 4)"),
-    (edit(3, total_audio_processed=0.9), "chunks", "", "steps of 850 ms (chunk_ms): line 4"),
+    (edit(3, total_audio_processed=0.9), "chunks", "", "multiples of 850 ms (chunk_ms): line 4"),
     (say("zwei Worte"), "units", "", SPACE),
     (say("a\u00a0b"), "units", "units", SPACE),
     (say("a\u3000b"), "units", "units", f"'a\\u3000b' {SPACE}"),
@@ -97,7 +97,7 @@ RULES = [
     (append({"id": 0, "metadata": {}}), FORMAT, FORMAT, "metadata without wav_name"),
     (append(chunk(0, NAN, [])), FORMAT, FORMAT, "total_audio_processed"),
     (append(chunk(0, 2.0, []) | {"generated_tokens": "x"}), FORMAT, FORMAT, "generated_tokens"),
-    (append(chunk(77, 2.0, [])), FORMAT, FORMAT, "no line before it names the recording of stream"),
+    (append(chunk(77, 2.0, [])), FORMAT, FORMAT, "no earlier line names the recording of stream"),
     (lambda _: [], "log-format missing-talk", "log-format missing-talk", "is empty"),
     (lambda _: [{"a": 1}], "log-format missing-talk", "log-format missing-talk",
      "expected Simulstream's log"),
@@ -152,8 +152,8 @@ CUT = [line for line in WHOLE if line.get("total_audio_processed", 0) < 3][:-3]
             [*CUT, {"id": 5}],
             [
                 ":5: lacks total_audio_processed, computation_time, generated_tokens",
-                "talks missing from the log: talk1",
-                "talk0: processed up to 2.000 s, but its last segment starts at 6.0 s",
+                "talks that are missing from the log: talk1",
+                "talk0: processed up to 2.000 s, but the last segment starts at 6.0 s",
             ],
         ),
     ],

@@ -41,7 +41,7 @@ TRIPLES = [("word0", "Wort0", "Wort0"), ("word1", "falsch", "Wort1")]
     ("model", "message"),
     [
         ("Unbabel/XCOMET-XXL", "hf download Unbabel/XCOMET-XXL"),
-        ("broken", "ended with 1:\nCUDA out of memory"),
+        ("broken", "ended with exit status 1:\nCUDA out of memory"),
     ],
 )
 def test_scores_of_segments_and_what_goes_wrong(model, message):
@@ -62,7 +62,7 @@ def test_a_run_with_comet(finished, resume):
     out = "-".join(["comet", *resume])
     status, text, error = scored(finished, out, *resume)
     assert status == 0, error
-    assert ("scored before" in text) == bool(resume)
+    assert ("already scored" in text) == bool(resume)
     assert "COMET" in text
     assert "0.9000" in text
     found = json.loads((finished.root / out / "de" / "scores.json").read_text())["comet"]

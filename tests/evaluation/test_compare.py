@@ -79,6 +79,6 @@ def test_what_cannot_be_compared(runs, capsys, tmp_path):
     assert main(changed("2 talks, ", "3 talks, ")) == 2
     assert "devset differs" in capsys.readouterr().err
     assert main(["compare", str(runs / "good"), str(tmp_path / "nothing")]) == 2
-    assert "nothing to compare" in capsys.readouterr().err
+    assert "no common target" in capsys.readouterr().err
     assert main(changed('"0.1.10"', '"0.1.9"')) == 2
-    assert "different versions of OmniSTEval, 0.1.10 and 0.1.9" in capsys.readouterr().err
+    assert "the versions of OmniSTEval differ (0.1.10 and 0.1.9)" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_the_archive_that_iwslt_gives(devset):
     path.write_text("\n".join([f'"Das ""{first}"" da"', *others]) + "\n")
     loaded = load_devset(devset, ["de"])
     assert [item.wav.parent.name for item in loaded.talks] == ["audio", "audio"]
-    assert loaded.notes == ("de.txt: 1 lines are scored with their quotes, as in a CSV",)
+    assert loaded.notes == ("de.txt: lines whose CSV quotes are scored as text: 1",)
 
 
 def problems(devset, targets, *messages):
@@ -48,12 +48,12 @@ def test_all_problems_at_once(devset):
     write_talk(devset / "wav" / "talk0.wav", talk(30), 44_100, 2)
     (devset / "wav" / "talk1.wav").write_bytes(b"ID3 not a wav file")
     (devset / "ref" / "de.txt").write_text("one line\n")
-    lines = "de.txt has 1 lines, audio-segments.yaml has 5 segments"
+    lines = "de.txt has 1 lines, but audio-segments.yaml has 5 segments"
     form = "talk0.wav is WAV, PCM_16, 44100 Hz, 2 channel(s); expected WAV, PCM_16, 16000 Hz, 1"
     others = "ffmpeg -i", "is not a WAV file", "it.txt does not exist"
     problems(devset, ["de", "it"], lines, form, *others)
     (devset / "wav" / "talk0.wav").unlink()
-    problems(devset, ["de"], "talk0.wav is neither in")
+    problems(devset, ["de"], "talk0.wav is not in")
     write_talk(devset / "wav" / "talk0.wav", np.zeros(0))
     problems(devset, ["de"], lines, "has no audio")
 
@@ -67,8 +67,8 @@ def last(**changes):
     [
         (last(duration=100.0), r"ends at 10[0-9.]+ s, but .*talk1.wav is 4.00 s long"),
         (last(duration=0), "segment 5 is .*duration > 0"),
-        (last(wav="more/talk1.wav"), "talk1 begins in 2 places"),
-        (lambda segments: [segments[-1], *segments], "talk1 begins in 2 places"),
+        (last(wav="more/talk1.wav"), "talk1 has 2 groups"),
+        (lambda segments: [segments[-1], *segments], "talk1 has 2 groups"),
         (lambda _: [{"wav": "a.wav"}], "segment 1 is"),
         (lambda _: [{"offset": 0, "duration": 1}], "segment 1 is"),
         (lambda _: ["a.wav"], "segment 1 is"),
@@ -86,9 +86,9 @@ def test_empty_references(devset):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(["", *lines[1:]]) + "\n")
     loaded = load_devset(devset, ["de"])
-    assert loaded.notes == ("de.txt: 1 empty references (first in line 1)",)
+    assert loaded.notes == ("de.txt: empty references: 1 (first: line 1)",)
     path.write_text("\n".join([*lines[:3], "", ""]) + "\n")
-    problems(devset, ["de"], "de.txt: every line of talk1.wav is empty, and OmniSTEval needs")
+    problems(devset, ["de"], "de.txt: all lines of talk1.wav are empty, and OmniSTEval needs")
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ def test_dry_run_loads_nothing(call):
     [
         (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
         (("--agent", "pathlib.Path"), "expected an entry point of simulstream.agents"),
-        (("--set", "policy"), "expects KEY=VALUE"),
+        (("--set", "policy"), "expected KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
         (("--set", "policy.top_k=9"), "has 2 heads"),
         (("--set", "keep_up=true"), "keep_up: unknown key"),
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),
         (("--devset", "/nowhere"), "audio-segments.yaml does not exist"),
-        (("--config", "low.yaml", "other/low.yaml"), "names low twice"),
+        (("--config", "low.yaml", "other/low.yaml"), "has low twice"),
         (("--comet", "xcomet-xl"), "make setup-comet"),
     ],
 )

@@ -121,7 +121,7 @@ def test_references_of_others(capsys, tmp_path, devset, empty):
 def test_a_log_is_not_overwritten(capsys, tmp_path, devset):
     path = logs.write(tmp_path / "out" / "de" / "metrics.jsonl", logs.lines())
     assert logs.rescore(path, devset, tmp_path / "out") == (2, None)
-    assert "name another --output" in capsys.readouterr().err
+    assert "choose another --output" in capsys.readouterr().err
     assert path.is_file()
 
 
@@ -162,4 +162,4 @@ def test_pieces_are_refused_as_words_and_scored_with_their_option(capsys, tmp_pa
 
 def test_an_option_that_cannot_join_is_refused(capsys, tmp_path, devset):
     assert score(tmp_path, devset, logs.lines(), {"hostname": "localhost"}) == (2, None)
-    assert "has no detokenizer_type" in capsys.readouterr().err
+    assert "lacks detokenizer_type" in capsys.readouterr().err

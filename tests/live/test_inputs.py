@@ -44,7 +44,7 @@ def test_an_mp4_through_a_pipe_is_explained(run, monkeypatch):
     sending.join()
     assert (status, out) == (1, "")
     assert "standard input cannot be decoded: Invalid data" in err
-    assert "whose index is at its end" in err
+    assert "with its index at the end" in err
 
 
 def test_of_several_tracks_the_first_is_used(run):

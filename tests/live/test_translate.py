@@ -41,7 +41,7 @@ def test_subtitles_of_every_language_replace_those_of_before_if_asked(run, tmp_p
     (tmp_path / "talk.de.srt").write_text("old" * 10_000)
     status, _, err = run("--format", "srt", to=("de", "zh", "en"))
     assert (status, "loading models" in err) == (2, False)
-    assert "talk.de.srt exists: --overwrite replaces it" in err
+    assert "talk.de.srt exists: add --overwrite" in err
     status, out, err = run("--format", "srt", "--overwrite", to=("de", "zh", "en"))
     assert (status, out) == (0, "")
     for code in ("de", "zh", "en"):
@@ -164,10 +164,10 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
         ({"to": ("it",)}, b"", "no head set for en-it"),
         ({"to": ("de", "--output", "nowhere/talk")}, b"", "nowhere"),
         ({"to": ("de", "--output", "/")}, b"", "--output /: expected the beginning of a file name"),
-        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or not writable"),
+        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder, or is not writable"),
         ({"source": "it", "to": ("de",), "last": True}, b"", "it is not a file"),
         ({"source": "-"}, None, "standard input is a terminal"),
-        ({"source": "-"}, bytes(32_000), "raw samples need a rate (--raw)"),
+        ({"source": "-"}, bytes(32_000), "raw samples need --raw RATE"),
         ({"source": "mic"}, b"", "pw-record, parec, arecord"),
     ],
 )

@@ -60,7 +60,7 @@ policy = config.policy_for("zh")
 assert policy == config.policy == POLICIES["glance"](least=0.3)
 with pytest.raises(ConfigError, match="policy.least: .*equal to 0 .got -1.*"):
     load_config("micro-high", {"policy": {"name": "glance", "least": -1}})
-with pytest.raises(ConfigError, match=r"policy.last: .*is 'least' .known here: name, top_k, least"):
+with pytest.raises(ConfigError, match=r"policy.last: .*'least'. .* keys are name, top_k, least"):
     load_config("micro-high", {"policy": {"name": "glance", "last": 1}})
 
 # The engine ends a draft where the policy rejects a token, and both decide alike.

@@ -88,7 +88,7 @@ def test_sound_that_the_browser_pauses_is_marked_as_missing(page, page_server):
     page.locator("#start").click()
     pages.wait_for_words(page, 1)
     page.evaluate("hide(true); sound.suspend()")
-    page.get_by_text("The sound is paused by the browser").wait_for()
+    page.get_by_text("The browser paused the sound").wait_for()
     page.wait_for_timeout(1500)
     page.evaluate("hide(false)")
     pages.until(page, "told.some(m => m.type === 'gap' && m.end - m.start > 1)")

@@ -91,11 +91,11 @@ def test_the_speakers_page_is_text_while_live(opened):
 TOKENS = [["Er", 0, 1], [" hat", 1, 1], [" ge", 3, 0.4], ["schrieben", 3, 0.4], [".", 3, 0.4]]
 WORDS = [[f" {word}", k, k + 1, "stable"] for k, word in enumerate(["He", "has", "now", "written"])]
 REASONS = {
-    "source-frontier": "waiting until “written” is heard for sure",
-    "argmax-mass-weak": "not sure yet what “geschrieben” belongs to",
-    "provenance-weak": "waiting to hear more before “geschrieben”",
-    "held-back": "waiting a few words, in case the sentence turns",
-    "disagreement": "not sure yet: a moment ago it wanted to say something else",
+    "source-frontier": "waiting until “written” is certain",
+    "argmax-mass-weak": "not sure yet which word “geschrieben” translates",
+    "provenance-weak": "waiting for more speech before “geschrieben”",
+    "held-back": "waiting a few words, in case the sentence changes",
+    "disagreement": "not sure yet: the previous draft was different",
     "unsure": "not sure of “geschrieben” yet",
     "draft-end": "up to date with the speech",
 }
@@ -121,7 +121,7 @@ def test_reasons_stay_and_say_whole_words(opened):
     page.evaluate("m => tell(m)", heard(accessible=4))
     page.evaluate("m => tell(m)", draft("source-frontier"))
     page.clock.run_for(1700)
-    assert text(why) == "waiting for what comes after “written”"
+    assert text(why) == "waiting for the words after “written”"
     page.evaluate("m => tell(m)", draft("source-frontier") | {"said": 1})
     assert text(page.locator(".draft")) == "hat geschrieben."
     page.evaluate("m => tell(m)", heard() | {"words": []})  # said to its end, or taken back
@@ -164,8 +164,8 @@ def test_a_silent_and_an_unplugged_microphone_are_told(opened):
         assert time.monotonic() < deadline
         page.clock.run_for(100)
     page.clock.run_for(11_000)
-    assert text(notice).startswith("Nothing heard for 10 s.")
-    assert text(page.locator("#state")).startswith("No answer from the server for ")
+    assert text(notice).startswith("No speech for 10 s.")
+    assert text(page.locator("#state")).startswith("The server has not answered for ")
     page.evaluate("track.onended()")
     assert text(notice).startswith("The microphone was unplugged.")
     before = page.evaluate("sent.length")

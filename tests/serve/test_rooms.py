@@ -86,7 +86,7 @@ async def test_rooms_have_one_speaker_who_can_come_back():
     found.free(room)
     assert found.take(None, session) is room
     for guess in ("guess", ""):
-        with pytest.raises(RefusedError, match="this talk is over"):
+        with pytest.raises(RefusedError, match="this talk has ended"):
             found.take(None, guess)
 
 

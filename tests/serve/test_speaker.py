@@ -152,7 +152,7 @@ async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
 async def test_a_stream_ends_with_a_replica_that_is_not_revived():
     it = Scene(live=False, healthy=False, permitted=9, errors=[EngineError("no memory")])
     await it.stream.feed(audio(8000))
-    with pytest.raises(RefusedError, match="being started again"):
+    with pytest.raises(RefusedError, match="being restarted"):
         await it.running
     assert len(it.inner.sizes) == 1
 

@@ -278,4 +278,4 @@ def test_a_long_noise_does_not_fill_the_log(caplog):
     script = [f"1 | a{n}@0-{n + 5.9} -> | a{n}" for n in range(12)]  # a word that never ends
     assert Scenario(max_tail_s=6.0).play(script).tail.tail_s == 6.0
     (warning,) = [record.message for record in caplog.records if "is dropped" in record.message]
-    assert warning == "audio without settled words is dropped, 6 s are kept"
+    assert warning == "audio without stable words is dropped; 6 s are kept"

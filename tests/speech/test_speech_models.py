@@ -89,7 +89,7 @@ def with_template(published, tmp_path, template):
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "no chat template came with it"),
+        (None, "there is no chat template"),
         ("{{ messages[0]['content'] }}", r"writes <\|audio_pad\|> 0 times for one recording"),
         ("{{ messages[0]['content'] + 1 }}", "no|refuses the turns user"),
         ("{{ raise_exception('no audio') }}", "refuses the turns user: no audio; choose another"),
@@ -107,7 +107,7 @@ USER = "{{ '<|im_start|>user\n<|audio_pad|><|im_end|>\n' }}"
     ("system", "message"),
     [
         ("raise_exception('not supported')", "the turns system, user: not supported; leave"),
-        ("''", "leaves out the system turn 'Align Att'; leave speech.context empty"),
+        ("''", "omits the system turn 'Align Att'; leave speech.context empty"),
     ],
 )
 def test_a_template_without_a_place_for_the_context(published, tmp_path, system, message):
@@ -124,8 +124,8 @@ def test_a_context_that_the_recognizer_cannot_take(processor):
     with pytest.raises(ContextError) as caught:
         prompt.check_context("attention " * 2000, 4096, 45, "en")
     assert "tokens of asr model fake; with 45 s of audio" in str(caught.value)
-    assert "its window of 4096 has 2770 left: shorten it, raise" in str(caught.value)
-    with pytest.raises(ContextError, match=r"holds '<\|im_end\|>', which asr model fake reads as"):
+    assert "the window of 4096 tokens has 2770 left: shorten it" in str(caught.value)
+    with pytest.raises(ContextError, match=r"contains '<\|im_end\|>', a control token of asr"):
         prompt.ids("English", "a<|im_end|>")
 
 
@@ -154,7 +154,7 @@ def test_the_bound_of_a_transcript_fits_the_script(code, per_letter):
 
 def test_languages_that_cannot_be_heard_are_named(processor):
     recognizer = recognize(SpeechModel(processor, ""))
-    with pytest.raises(LanguageError, match="Ukrainian can be translated into, but is not among"):
+    with pytest.raises(LanguageError, match="Ukrainian can be a target language, but it is not"):
         recognizer.transcribe(SECOND, "uk")
     assert recognizer.transcribe(SECOND, "da").text == ""
 

@@ -72,7 +72,7 @@ def test_a_published_checkpoint_is_found_transcribes_and_times_its_words(checkpo
     assert aligner.align(AUDIO, "", "en") == []
     assert recognizer.transcribe(AUDIO[:1000], "en").text == ""
     (checkpoint / "tokenizer.json").rename(checkpoint / "kept")
-    with pytest.raises(CheckpointError, match=r"incomplete, it lacks tokenizer\.json"):
+    with pytest.raises(CheckpointError, match=r"incomplete \(missing: tokenizer\.json"):
         locate_one(model)
     (checkpoint / "kept").rename(checkpoint / "tokenizer.json")
 
@@ -107,7 +107,7 @@ def test_its_words_need_no_aligner():
     config = load_config("laptop-low")
     assert config.models.engine_roles == ("translation",)
     assert Resolved(config, {}, config.models).aligned(language("cs"))
-    with pytest.raises(ConfigError, match="ctranslate2 is for speech.recognizer whisper"):
+    with pytest.raises(ConfigError, match="ctranslate2 needs speech.recognizer whisper"):
         load_config("laptop-low", {"speech.recognizer": "qwen3-asr"})
     with pytest.raises(ConfigError, match="vLLM cannot read GGUF files on a CPU: set quantize"):
         load_config("laptop-low", {"models.translation.quantize": None})

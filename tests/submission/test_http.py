@@ -129,8 +129,8 @@ def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
         assert run("submission", ["serve", *arguments, "--root", str(image)]) == 2
         return capsys.readouterr().err
 
-    assert "no system is named; " in refusal()
-    assert "has: low/en-de, low/en-zh" in refusal("low/en-it")
+    assert "no system was given; " in refusal()
+    assert "contains low/en-de, low/en-zh" in refusal("low/en-it")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = {"hostname": "127.0.0.1", "port": taken.getsockname()[1]}
         server_yaml = image / "server.yaml"

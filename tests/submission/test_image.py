@@ -130,5 +130,5 @@ def test_weights_of_the_hub_are_fetched_by_a_script(tmp_path):
 
 def test_a_wheel_has_no_image(monkeypatch, tmp_path):
     monkeypatch.setattr("alignatt_agent.submission.image.CHECKOUT_ROOT", tmp_path)
-    with pytest.raises(SubmissionError, match="an image is built from a checkout"):
+    with pytest.raises(SubmissionError, match="an image needs a checkout"):
         write_image(Bundle(tmp_path / "out"), {})

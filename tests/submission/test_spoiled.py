@@ -79,13 +79,13 @@ def keep_only(bundle, name):
         (logged(lambda entries: entries[-1].update(deleted_tokens=["Wort1"])), {"append-only"}, ""),
         (log_of_another_target, {"direction"}, "the output is not de"),
         *(
-            (of_version(name, "0.0.9"), {"versions"}, f"{name} was 0.0.9, the")
+            (of_version(name, "0.0.9"), {"versions"}, f"the run used {name} 0.0.9, but")
             for name in ("omnisteval", "simulstream", "alignatt_agent", "vllm")
         ),
         (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
         (
             edited("config", lambda it: it.update(schedule="overlap")),
-            *({"config"}, "schedule: overlap; official scores"),
+            *({"config"}, "schedule is overlap, but official"),
         ),
         (
             lambda bundle: bundle.system(LOW_DE).proxy.unlink(),
@@ -97,7 +97,7 @@ def keep_only(bundle, name):
         ),
         (
             lambda bundle: bundle.system(LOW_DE).scores.write_text("[]"),
-            *({"scores", "config"}, "scores.json does not exist or is not complete"),
+            *({"scores", "config"}, "scores.json does not exist or is incomplete"),
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_spoiled_bundle(bundle, spoil, rules, message):
         (logged(improve), {"scores"}, "bleu is 100.0 in scores.json, but"),
         (
             logged(remove_a_talk),
-            *({"missing-talk", "scores"}, "missing from the log: talk1 (1 of 2 are there)"),
+            *({"missing-talk", "scores"}, "missing from the log: talk1 (it has 1 of 2)"),
         ),
         (high_latency_as_low, {"regime"}, "outside low (0-2 s)"),
     ],
@@ -138,7 +138,7 @@ def test_changed_file(bundle):
     (bundle.image / "source" / "LICENSE").unlink()
     report = check_bundle(bundle.root, rescoring=False)
     found = {item.where: item.message for item in report.findings if item.rule == "checksum"}
-    assert found["README.md"].startswith("changed")
+    assert found["README.md"].startswith("the file changed")
     assert "added after" in found["notes.txt"]
     assert "missing" in found["image/source/LICENSE"]
 
@@ -149,10 +149,10 @@ def test_exit_status_and_text(bundle, capsys, tmp_path):
     logged(lambda entries: entries.extend(entries[:]))(bundle)
     assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
     text = capsys.readouterr().out
-    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: has 2 runs" in text
-    assert "fix: Simulstream appends to an existing log: delete it" in text
+    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: the log has 2 runs" in text
+    assert "fix: Simulstream appends to an existing log: delete the log" in text
     assert "violation(s)" in text
     assert run("submission", ["check", str(tmp_path)]) == 2
-    assert "is not a bundle" in capsys.readouterr().err
+    assert "was not built by" in capsys.readouterr().err
     bundle.facts.write_text('{"format": 2}')
     assert run("submission", ["check", str(bundle.root)]) == 2

@@ -89,15 +89,15 @@ def build(world, monkeypatch, capsys, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config": "fake-high.yaml"}, "was not run with fake-high.yaml and the contexts"),
+        ({"config": "fake-high.yaml"}, "fake-high.yaml or the contexts of"),
         ({"runs": "nowhere"}, "is not a scored run: it lacks agent.yaml, metrics.jsonl"),
         ({"target": "it"}, "runs/fake-low/it is not a scored run"),
         ({"target": "Klingon"}, "unknown language"),
         (
             {"config": "fake.yaml"},
-            "names of the configurations end in fake; expected the",
+            "names of the configurations end in fake; expected a",
         ),
-        ({"output": "devset"}, "is not empty and not a bundle"),
+        ({"output": "devset"}, "is neither empty nor a bundle"),
         ({"output": "fake-low.yaml"}, "is a file"),
         ({"devset": "nowhere"}, "audio-segments.yaml does not exist"),
     ],

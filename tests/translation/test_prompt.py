@@ -62,7 +62,7 @@ def test_bad_words_are_refused(gemma_like, words):
 
 def test_a_template_that_rewrites_the_source_is_refused(gemma_like):
     upper = with_template(gemma_like, "{{ messages[1].content | upper | replace('\u2063', '') }}")
-    with pytest.raises(ValueError, match="some/model does not reproduce the user turn"):
+    with pytest.raises(ValueError, match="some/model changes the user turn"):
         PromptBuilder(upper, "English", "German")
 
 

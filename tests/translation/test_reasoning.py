@@ -46,11 +46,11 @@ REASONING = {
         turns("<|", "", "{{- 'Here are my reasoning steps:\\n' -}}"),
         "reasoning steps:', but",
     ),
-    "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished one"),
+    "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished answer"),
     "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
     "Apriel 1.5, in the system turn": (
         "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),
-        "writes 'reasoning step by step.'.* turn reasoning off as the model card says",
+        "writes 'reasoning step by step.'.* disable reasoning as the model card describes",
     ),
     "GLM-4.1V-Thinking": (turns("<|", "", "{{- '<think>' -}}"), "thoughts.*emitted as translation"),
 }

@@ -100,7 +100,7 @@ def test_backbones_ask_as_their_authors_do(name, family_of, spoken, target):
 
 
 def test_bare_text_has_no_system_turn():
-    with pytest.raises(ValueError, match="bare text"):
+    with pytest.raises(ValueError, match="plain text"):
         PromptConfig(chat=False)
 
 

@@ -262,14 +262,14 @@ def test_a_model_that_never_ends_is_bounded(expansion, bound, monkeypatch, caplo
     written = [f"x{n}" for n in range(bound)]
     s.play([f"ab cd | end | {' '.join(written)} -> {' '.join(written)}"])
     assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [bound]
-    assert "the translation of 2 words does not end and is cut" in caplog.text
+    assert "an endless translation of 2 source words is cut" in caplog.text
 
 
 def test_a_loop_of_the_model_is_said_once(caplog):
     draft = "Sie@0 sollten@0 nur@0 auf@1 Deutsch@1 +:@1 " * 4
     s = Scenario(max_tokens=64).play([f"You only | end | {draft} -> Sie sollten nur auf Deutsch:"])
     assert len(s.engine.calls) == 1
-    assert "the translation of 2 words does not end" in caplog.text
+    assert "an endless translation of 2 source words" in caplog.text
 
 
 def test_a_loop_that_grows_draft_by_draft_stops():

@@ -9,7 +9,7 @@ const $ = id => document.getElementById(id)
 const query = new URLSearchParams(location.search)
 const room = query.get('room'), target = query.get('target')
 const PARAGRAPH = 300 // characters; after them, the next sentence begins another paragraph
-const OVER = 600000 // ms after which a talk that is not continued counts as over
+const OVER = 600000 // ms after which a talk that is not continued is shown as over
 
 translate()
 const text = new Text($('text'), PARAGRAPH)

@@ -1,6 +1,6 @@
 // Keeps the end of a scrolling box in view until its reader scrolls back; a button returns to the end.
-const NEAR = 8 // pixels from the end that count as the end
-const HAND = 1000 // ms after the last touch during which scrolling counts as the user's; continued scrolling extends them
+const NEAR = 8 // distance from the end, in pixels, that is treated as the end
+const HAND = 1000 // ms after the last touch in which scrolling is attributed to the user; continued scrolling extends them
 const KEYS = ['ArrowUp', 'PageUp', 'Home', ' ']
 
 export class Follower {

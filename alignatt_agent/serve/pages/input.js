@@ -1,4 +1,4 @@
-// The choice of microphones, the level, and problems of the input.
+// Lets the user choose a microphone; shows the level and problems of the input.
 const $ = id => document.getElementById(id)
 const QUIET = 0.01 // of full scale; speech into a working microphone is louder
 const QUIET_S = 10
@@ -6,7 +6,7 @@ const QUIET_S = 10
 const GONE = {
   unplugged: 'The microphone was unplugged. Plug it in again, or choose another one.',
   muted: 'The microphone is muted by this computer.',
-  paused: 'The sound is paused by the browser (a hidden page, a locked screen, a call). To continue the talk, return to this page, or tap it.',
+  paused: 'The browser paused the sound (hidden page, locked screen or call). To continue the talk, return to this page or tap it.',
 }
 
 export class Input {
@@ -22,7 +22,7 @@ export class Input {
     this.list()
   }
 
-  // Browsers reveal the names after the user has allowed a microphone.
+  // Browsers reveal the names only after the user has allowed a microphone.
   async list() {
     const found = (await navigator.mediaDevices?.enumerateDevices().catch(() => []) ?? [])
       .filter(item => item.kind === 'audioinput' && item.label && item.deviceId !== 'default')
@@ -55,7 +55,7 @@ export class Input {
 
   check() {
     const quiet = this.live && performance.now() - this.loud > 1000 * QUIET_S
-    const text = GONE[this.gone] || this.gone || (quiet ? `Nothing heard for ${QUIET_S} s. Is this the right microphone, and is it on?` : '')
+    const text = GONE[this.gone] || this.gone || (quiet ? `No speech for ${QUIET_S} s. Is this the right microphone, and is it switched on?` : '')
     if ($('notice').textContent !== text) $('notice').textContent = text
     if (this.gone) $('level').value = 0
   }

@@ -1,7 +1,7 @@
 // The connection to the server, which is restored automatically and continues the same talk.
 const WAITS = [500, 1000, 2000, 5000, 10000]
-const KEPT = 3000 // tenths of a second of audio that are kept, to be resent after a lost connection
-const SILENT = 8, DEAD = 30 // s without an answer, after which the page says so, and then reconnects
+const KEPT = 3000 // tenths of a second of audio that are kept, and resent after a lost connection
+const SILENT = 8, DEAD = 30 // s without an answer, after which the page warns and then reconnects
 
 export class Line {
   // start: the first message; on(message): a message of the server; lost(text): the page reconnects;
@@ -9,7 +9,7 @@ export class Line {
   constructor(url, start, { on, lost, back, over }) {
     // kept: the latest pieces of audio; first: the number of the oldest of them;
     // zero: the time of the talk at which piece 0 began, in seconds.
-    // unanswered: begin of the wait for an answer; waits: the server is restarting its engines.
+    // unanswered: start of the wait for an answer; waits: the server is restarting its engines.
     Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false })
     this.watching = setInterval(() => this.check(), 1000)
     this.connect()
@@ -37,7 +37,7 @@ export class Line {
       }
       if (message.type === 'error' && message.final) { why = message.message; code = message.code }
       if (message.type === 'end') this.done = true
-      if (message.id) this.start.since = message.id // text of the time without a connection follows
+      if (message.id) this.start.since = message.id // the server sends the text after this message
       this.on(message)
     }
     socket.onclose = closed => {
@@ -45,7 +45,7 @@ export class Line {
       const end = text => { clearInterval(this.watching); this.over(text) }
       if (this.done) return end('')
       // The browser paused the sound for longer than the server waits: the next sound continues the talk.
-      if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost('Nothing was sent for a while') }
+      if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost('No audio was sent for a while') }
       // 1008, 1009: another attempt would not help.
       if (closed.code === 1008 || closed.code === 1009) return end(why || closed.reason)
       if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were translated.')
@@ -79,7 +79,7 @@ export class Line {
     if (!this.asleep) this.again()
   }
 
-  // Reconnects at once, as the old connection may never be closed.
+  // Reconnects immediately, because the old connection may never be closed.
   again() {
     const { socket } = this
     socket.onclose = socket.onmessage = null
@@ -92,7 +92,7 @@ export class Line {
   check() {
     const seconds = this.unanswered && (Date.now() - this.unanswered) / 1000
     if (!(seconds >= SILENT) || this.waits) return
-    if (!this.silent) this.lost(`No answer from the server for ${SILENT} s; what you say is kept`)
+    if (!this.silent) this.lost(`The server has not answered for ${SILENT} s; your speech is kept`)
     this.silent = true
     if (seconds >= DEAD) this.again()
   }

@@ -9,7 +9,7 @@ const $ = id => document.getElementById(id)
 const asked = new URLSearchParams(location.search)
 const token = asked.get('token') ?? sessionStorage.getItem('token')
 const carried = token ? { token } : {}
-if (asked.has('token')) { // so that it is not on a screen that others see, nor in a copied address
+if (asked.has('token')) { // so that the token is neither on a shared screen nor in a copied address
   sessionStorage.setItem('token', token); asked.delete('token')
   history.replaceState(null, '', location.pathname + (asked.size ? `?${asked}` : ''))
 }
@@ -29,7 +29,7 @@ async function setUp() {
   try {
     const answer = await fetch(address('health'))
     health = await answer.json()
-  } catch { return fail('The server does not answer. Is it running?') }
+  } catch { return fail('The server does not answer. Is the server running?') }
   if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
   const known = new Map(health.targets.map(item => [item.code, item]))
   view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address, save)
@@ -77,7 +77,7 @@ function ended() {
 }
 
 $('new').onclick = () => {
-  if (!confirm('Begin a new talk? The text of this talk is removed here now, and for all viewers when you press Start.')) return
+  if (!confirm('Begin a new talk? The text of this talk is removed from this page now, and from all viewers’ pages when you press Start.')) return
   restored?.close(); talk.renew(); view.clear(); view.state('', 'ready')
   ended()
 }
@@ -111,7 +111,7 @@ $('setup').onsubmit = async event => {
   const targets = [...document.querySelectorAll('[name=target]:checked')].map(box => box.value)
   if (!targets.length) return fail('Choose at least one language.')
   const key = talk.key($('room').value)
-  const replaces = 'This begins a new talk; its text replaces the one on this page. Save that first if you need it.'
+  const replaces = 'This begins a new talk. Its text replaces the text on this page; if you need that text, save it first.'
   if (talk.copy.length && !key.session && !confirm(replaces)) return
   $('start').disabled = true
   const kind = $('device').value === 'file' ? 'file' : 'microphone'

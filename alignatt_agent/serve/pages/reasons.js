@@ -12,7 +12,7 @@ function wholeWord(tokens, number, language) {
   return new Intl.Segmenter(language, { granularity: 'word' }).segment(text).containing(at)?.segment.trim() ?? ''
 }
 
-// m: a draft; words, accessible: of the last message about what was heard. Returns the text, the reason, and the place of the source word that the text names.
+// m: a draft; words, accessible: of the last message "heard". Returns the text, the reason, and the position of the source word that the text names.
 export function explain(m, words, accessible) {
   const stop = m.tokens[m.accepted], place = stop?.[1] ?? null
   if (!stop && m.reason !== 'draft-end' && m.reason in REASONS) return ['', m.reason, null]
@@ -22,7 +22,7 @@ export function explain(m, words, accessible) {
   return [text.replace(/{(\w+)}/g, (_, name) => known[name]), m.reason, /{(heard|unsure)}/.test(text) ? place : null]
 }
 
-// The same in the terms of the paper, for researchers.
+// Returns the reason in the terms of the paper, for researchers.
 export function technical(m, words) {
   const stop = m.tokens[m.accepted]
   const parts = [`${m.reason}: ${m.accepted - m.said} of ${m.tokens.length - m.said} drafted tokens accepted`]
@@ -33,11 +33,11 @@ export function technical(m, words) {
   return parts.join(' · ')
 }
 
-// Shows one reason after another, each for a minimum time; reasons in between are skipped.
+// Shows one reason after another, each for a minimum time; intermediate reasons are skipped.
 export class Held {
   constructor(show) { this.show = show; this.since = -HOLD; this.shown = ''; this.next = null }
 
-  // make() returns the content, when it is shown.
+  // make() returns the content at the time when it is shown.
   put(make) {
     this.next = make
     const stays = this.shown ? Math.max(0, this.since + HOLD - performance.now()) : 0

@@ -25,10 +25,10 @@ export class Talk {
     return this.over ? { session: this.session, new: true } : { session: this.session, since: this.since ?? '' }
   }
 
-  // The next start begins another talk; the text is gone.
+  // The next start begins another talk; the text is removed.
   renew() { this.over = true; this.copy = []; delete this.since; this.save() }
 
-  // The server has forgotten it.
+  // The server has discarded the talk.
   lost() { delete this.session; this.save() }
 
   // The text of a language, each sentence after its time.

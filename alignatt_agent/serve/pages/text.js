@@ -1,9 +1,9 @@
 // Text that only grows, in paragraphs.
 const PAUSE = 2 // seconds of silence after which a paragraph begins
 const LONGEST = 1500 // characters of a paragraph whose speech has no sentences
-const SECTION = 40 // paragraphs that a browser leaves out together while they are far away
+const SECTION = 40 // paragraphs that a browser skips together while they are out of view
 
-// Screen readers hear sentences.
+// Screen readers read whole sentences.
 export function speak(sentences, code) {
   const box = document.getElementById('spoken')
   for (const sentence of sentences) {
@@ -32,7 +32,7 @@ export class Text {
     return finished
   }
 
-  // The open sentence, which does not go on.
+  // Ends the open sentence, which is not continued.
   finish() {
     const sentence = this.sentence.trim()
     this.sentence = ''
@@ -56,7 +56,7 @@ export class Text {
     return section.appendChild(document.createElement('p'))
   }
 
-  // Speech is missing here.
+  // Marks missing speech.
   gap({ start, end }) {
     const mark = this.paragraph()
     mark.className = 'gap'; mark.textContent = `[…] about ${Math.max(1, Math.round(end - start))} s are missing here `

@@ -1,4 +1,4 @@
-// Shows what the server tells: what was heard, one column a language, and why it waits.
+// Shows the server's messages: the recognized speech, one column per language, and why it waits.
 import { Follower } from './follow.js'
 import { Heard } from './heard.js'
 import { Held, explain, technical } from './reasons.js'
@@ -8,7 +8,7 @@ import { speak, Text } from './text.js'
 const $ = id => document.getElementById(id)
 
 export class View {
-  // known: languages by code, as /health tells them; query: what links for viewers carry, e.g. their
+  // known: languages by code, from /health; query: the parameters of viewers' links, e.g. their
   // token; address: of the server for viewers, if this page was opened under another one;
   // save(code): writes the text of a language into a file.
   constructor(known, query, address, save) {
@@ -47,7 +47,7 @@ export class View {
     $('share').hidden = $('save').hidden = $('hearing').hidden = true
   }
 
-  // On a phone one language is shown.
+  // On a phone, one language is shown.
   choose(code) {
     for (const [other, { article, tab }] of this.columns) {
       article.classList.toggle('chosen', other === code)
@@ -80,7 +80,7 @@ export class View {
       article, tab, draft: part('.draft'), detail: part('.detail'), text: new Text(part('.said')),
       why: new Held((text, reason = '', place = null) => {
         Object.assign(part('.why'), { textContent: text }).dataset.reason = reason
-        this.heard.note(code, { place }) // the mark stays as long as the reason
+        this.heard.note(code, { place }) // the mark is shown as long as the reason
       }),
     }
     for (const kind of ['pointerover', 'click']) column.draft.addEventListener(kind, ({ target }) => {
@@ -92,7 +92,7 @@ export class View {
 
   on_heard(m) {
     if (this.waits) { this.waits = false; this.state('live', 'live') }
-    if (m.closed.length || !m.words.length) this.forget() // those drafts were said, or taken back
+    if (m.closed.length || !m.words.length) this.forget() // those drafts were emitted or discarded
     this.heard.heard(m)
   }
 
@@ -112,7 +112,7 @@ export class View {
     this.heard.note(m.target, { edge: m.edge })
   }
 
-  // What a token of the draft looks at: the one that waits, or the one under the pointer.
+  // Shows the attention of a draft token: the waiting token, or the one under the pointer.
   explainToken({ last, detail }, number = last?.accepted) {
     if (!last || number === undefined) return
     detail.textContent = technical({ ...last, accepted: +number }, this.heard.words)
@@ -127,7 +127,7 @@ export class View {
     $('policy').textContent = `${this.lag.toFixed(1)} s`
   }
 
-  // Screen readers hear one language.
+  // Screen readers read one language.
   speak(code, column, sentences) { if (column === this.columns.values().next().value) speak(sentences, code) }
 
   on_gap(m) { for (const { text } of this.columns.values()) text.gap(m) }
@@ -136,12 +136,12 @@ export class View {
     $('clock').textContent = clock(m.audio_s)
     $('behind').textContent = `${m.behind_s.toFixed(1)} s`
     const behind = this.lag + m.behind_s + (m.step_ms ?? 0) / 1000
-    $('lag').textContent = behind ? `captions are about ${Math.ceil(behind)} s behind you` : ''
+    $('lag').textContent = behind ? `captions are about ${Math.ceil(behind)} s behind your speech` : ''
     $('rtf').textContent = m.rtf.toFixed(2)
   }
 
   on_error(m) {
-    this.waits = !m.final && m.code === 'engine' // the next words say that it is over
+    this.waits = !m.final && m.code === 'engine' // the next words end the wait
     if (m.final || this.waits) this.state('error', m.message)
   }
 

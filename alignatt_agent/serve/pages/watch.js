@@ -1,10 +1,10 @@
-// Follows a room: on(message) for everything in it, open() and lost() as the connection comes and goes,
-// refused(text) when the server says why not. Returns { delay }: seconds that everything waits, for a
-// video that is late.
+// Follows a room: calls on(message) for each message, open() and lost() when the connection changes,
+// and refused(text) when the server refuses it. Returns { delay }: seconds by which all messages are
+// delayed, for a delayed video.
 import { Feed } from './feed.js'
 
-const SLICE = 8 // ms that a page works before it draws
-const PAST = 1000 // ms after the first messages in which what was said before comes
+const SLICE = 8 // ms of work before the page is drawn
+const PAST = 1000 // ms after the first message during which earlier messages arrive
 const LONGEST = 600 // s
 
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
@@ -15,7 +15,7 @@ export function watch(room, query, told) {
   const settings = { delay: Math.min(LONGEST, Math.max(0, Number(query.get('delay')) || 0)) }
   const waiting = []
   let seen = '', busy = false, began = null, said = 0
-  // What was said before this page came waits as if it had been here.
+  // Earlier messages are delayed as if this page had been open.
   const due = ({ at, past, time }) => at + 1000 * settings.delay - (past ? 1000 * (said - time) : 0)
   const work = async () => {
     if (busy) return
@@ -33,7 +33,7 @@ export function watch(room, query, told) {
     if (news.open) told.open()
     if (news.lost) told.lost()
     if (news.refused) told.refused(news.refused)
-    // A tab that comes back is given everything again.
+    // A tab that becomes visible receives all messages again.
     const found = news.said || [], at = performance.now()
     if (found.length && began === null) began = at
     const past = at - began < PAST
@@ -45,16 +45,16 @@ export function watch(room, query, told) {
     }
     work()
   }
-  const alone = () => { // a phone: tabs that nobody sees give their connection up
+  const alone = () => { // on a phone, hidden tabs close their connection
     const feed = new Feed(address), here = { postMessage: hear }
     const turn = () => { if (document.hidden) feed.leave(here); else feed.join(here) }
     document.addEventListener('visibilitychange', turn)
     turn()
   }
   if (!globalThis.SharedWorker) return alone(), settings
-  try { // a page in a frame may have none
+  try { // a page in a frame may have no shared worker
     const worker = new SharedWorker('pages/shared.js', { type: 'module', name: 'alignatt' }), { port } = worker
-    worker.onerror = alone // Chromium before 80 has none of modules
+    worker.onerror = alone // Chromium before 80 has no module workers
     port.onmessage = ({ data }) => hear(data)
     port.postMessage(address)
     addEventListener('pagehide', () => port.postMessage(''))

@@ -1,8 +1,8 @@
-// The few words of the page for readers, in the language of their browser.
+// The texts of the readers' page, in the language of the browser.
 const KEYS = ['captions', 'connecting', 'waiting', 'live', 'paused', 'interrupted', 'over', 'offline', 'which', 'none', 'room', 'open',
   'newest', 'smaller', 'larger', 'settings', 'colors', 'auto', 'light', 'dark', 'later', 'save', 'missing']
 const WORDS = {
-  en: ['Captions', 'connecting …', 'Nobody has spoken here yet. The text appears by itself.', 'live', 'paused', 'interrupted', 'over',
+  en: ['Captions', 'connecting …', 'No one has spoken here yet. The text will appear automatically.', 'live', 'paused', 'interrupted', 'over',
     'no connection; trying again …', 'Which language do you want to read?', 'This talk is not translated into {}.', 'Which room?', 'Open',
     'newest', 'smaller text', 'larger text', 'Settings', 'Colors', 'auto', 'light', 'dark', 'Captions later by (s)', 'Save the text', 'about {} s are missing here'],
   de: ['Untertitel', 'verbinde …', 'Hier hat noch niemand gesprochen. Der Text erscheint von selbst.', 'live', 'Pause', 'unterbrochen', 'zu Ende',

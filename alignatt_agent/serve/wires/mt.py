@@ -1,6 +1,6 @@
 """WhisperLiveKit's translation protocol, version 1 (``alignatt-mt-server``).
 
-A client that recognizes speech itself sends ``init``, then ``update`` with the words of the open
+The client recognizes speech itself. It sends ``init``, then ``update`` with the words of the open
 utterance: ``words`` are final, and those of ``tail`` may still change. The client receives
 ``translation`` with the committed text, which never changes.
 """
@@ -64,7 +64,7 @@ class Update(BaseModel):
 
 
 class InitOk(Message):
-    """The answer to ``init``."""
+    """The response to ``init``."""
 
     type: Literal["init_ok"] = "init_ok"
     protocol_version: int = 1
@@ -74,7 +74,7 @@ class InitOk(Message):
 
 
 class Translation(Message):
-    """The answer to ``update``: the text of the utterance, to which later answers append."""
+    """The response to ``update``: text of the utterance, to which later responses append."""
 
     type: Literal["translation"] = "translation"
     seq: int
@@ -118,7 +118,7 @@ async def serve(connection: Connection, service: Service) -> None:
         context = await service.context(init.context_text)
         earlier = (text for pair in init.history for text in pair)
         accepted = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
-        # Only the translation side is used: the client recognizes speech itself.
+        # Only translation is used, because the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context)
         )
@@ -161,7 +161,7 @@ class _Utterance:
     text: str
 
     def update(self, update: Update) -> Translation:
-        """Translate the words of a message and return the answer to it."""
+        """Translate the words of a message and return the response."""
         code, words = self.code, _words(update.words, update.clock_ms)
         accessible = None if update.is_final else len(words)
         if update.tail and not update.is_final:

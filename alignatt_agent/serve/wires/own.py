@@ -1,10 +1,10 @@
 """Our own protocol.
 
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
-It receives ``ready``, the ``messages`` of every step, and ``end``, or else ``error`` and a close
-code with the reason. After a stop or a lost connection, a speaker continues the talk with the
+It receives ``ready``, the ``messages`` of every step, and ``end``; a failure sends ``error`` and a
+close code with the reason. After a stop or a lost connection, a speaker continues the talk with the
 ``session`` of ``ready``; the server first sends the text after the ``id`` given as ``since``. A
-client that has kept the audio from the time ``kept_s`` on resends it from ``audio_s`` of ``ready``.
+client that has kept the audio since ``kept_s`` resends it from ``audio_s`` of ``ready`` on.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from alignatt_agent.serve.service import OpenTalk, Service
 from alignatt_agent.serve.wires import simulstream
 
 PATHS = ("/", "/ws")
-"""Simulstream's client connects to the first one."""
+"""Simulstream's client connects to the first path."""
 
 ELSEWHERE = "elsewhere"
-"""Error code of the old connection of a speaker who has reconnected."""
+"""Error code for the old connection of a speaker who has reconnected."""
 
 RETURN_S = 10.0
-"""Time for a speaker to reconnect; after it, the open sentence is translated to its end."""
+"""Time for a speaker to reconnect, after which the open sentence is translated to its end."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve a client of our protocol or, if its first message has no ``type``, of Simulstream."""
+    """Serve a client of our protocol, or of Simulstream if its first message has no ``type``."""
     first = await connection.receive()
     if isinstance(first, bytes) or "type" not in first:
         await simulstream.serve(connection, service, first)
@@ -40,7 +40,7 @@ async def serve(connection: Connection, service: Service) -> None:
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
-    """Send the error as a last message."""
+    """Send the error as the last message."""
     await connection.send(refusal(error))
 
 
@@ -72,13 +72,13 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
-    """Feed the stream; if the open sentence is resent, it belongs to the next stream."""
+    """Feed the stream; a resent open sentence belongs to the next stream."""
     room, back = speech.room, asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))
     try:
         await asyncio.wait({feeding, back}, return_when=asyncio.FIRST_COMPLETED)
-        lost: Exception = RefusedError(ELSEWHERE, "the talk continues in another connection")
+        lost: Exception = RefusedError(ELSEWHERE, "the talk continues on another connection")
         if feeding.done():
             try:
                 return feeding.result()
@@ -110,4 +110,4 @@ def _parse(message: dict[str, Any]) -> Start:
         return Start.model_validate(message)
     except ValidationError as error:
         problems = "; ".join(explain(Start, dict(item))[:200] for item in error.errors()[:3])
-        raise RefusedError("start", f"the message start is not valid: {problems}") from None
+        raise RefusedError("start", f"the message start is invalid: {problems}") from None

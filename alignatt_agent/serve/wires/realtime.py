@@ -1,11 +1,11 @@
-"""OpenAI's realtime translation and transcription, text only.
+"""OpenAI's realtime translation and transcription, with text output only.
 
-``/v1/realtime/translations``: transcript deltas are append-only, like all our output. Audio is
-16-bit little-endian mono in base64, at 24 kHz or at the ``rate`` of the session.
-If the session requests it, every complete sentence causes a ``session.input_transcript.delta``.
+``/v1/realtime/translations``: transcript deltas are append-only. Audio is 16-bit little-endian mono
+in base64, at 24 kHz or at the ``rate`` of the session. If the session requests it, the server sends
+a ``session.input_transcript.delta`` for every complete sentence.
 
-``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are words that the live
-tail has committed. A client's commit ends a turn; more audio may follow.
+``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are the words that the
+live tail commits. A client's commit ends a turn; more audio may follow.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from alignatt_agent.serve.service import Service, sampling_rate
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
 RATE, FORMAT = 24_000, "audio/pcm"
-"""Sampling rate of the protocol in Hz, and the name of the audio format."""
+"""Sampling rate in Hz and name of the audio format in the protocol."""
 
 LONGEST_S = 86_400
-"""Time until the expiry that a session announces."""
+"""Time until the announced expiry of a session."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
@@ -116,7 +116,7 @@ class _Session:
             sides = sides | {side: sides[side] | given[side] for side in given}
         settings = self._settings | {"audio": sides}
         if (size := len(str(settings))) > 4000:
-            raise RefusedError("session", f"expected 4000 characters at most, got {size}")
+            raise RefusedError("session", f"expected at most 4000 characters, got {size}")
         self._set_rate(sides["input"].get("format"))
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
@@ -172,7 +172,7 @@ class _Transcription(_Session):
         await self._extend([word for word in message.words if word[-1] == "settled"])
 
     async def _extend(self, words: Iterable[tuple[Any, ...]]) -> None:
-        """Send the new words of the open sentence; the first ones begin an item."""
+        """Send the new words of the open sentence; the first words begin an item."""
         before, self._text = self._text, text_of(words).lstrip()
         if self._text and not before:
             about = {"previous_item_id": self._item, "item_id": f"item_{secrets.token_hex(8)}"}

@@ -1,1 +1,1 @@
-"""Conversion of trees to words, with one module per language."""
+"""Convert trees to words, with one module per language."""

@@ -1,4 +1,4 @@
-"""Words with identities, their conversion to text, and the choice among correct wordings."""
+"""Define words with identities, convert them to text, and choose among correct wordings."""
 
 import random
 from pathlib import Path
@@ -48,7 +48,7 @@ def finish(tokens: list[Token]) -> list[Token]:
 
 
 def merge_marks(tokens: list[Token]) -> list[Token]:
-    """Drop a comma that stands directly before another mark."""
+    """Drop a comma directly before another mark."""
     following = [*tokens[1:], Token("", ())]
     pairs = zip(tokens, following, strict=True)
     return [token for token, after in pairs if not (token.text in ",，" and after.glue)]
@@ -62,7 +62,7 @@ def surface(tokens: list[Token], *, spaced: bool) -> list[str]:
 
 
 class Writer:
-    """Writes trees in the language ``code``; the same seed draws the same wording."""
+    """Writes trees in the language ``code``; equal seeds draw equal wordings."""
 
     code = ""
 
@@ -77,7 +77,7 @@ class Writer:
         return self._rng.choice(synonyms[1:])
 
     def chance(self, p: float) -> bool:
-        """Whether to take the rarer of two orders, with probability ``p``."""
+        """Whether to use the rarer of two orders, with probability ``p``."""
         return self._rng.random() < p
 
     def word(self, leaf: Leaf[Any]) -> Token:
