@@ -71,7 +71,7 @@ def test_a_margin_moves_the_limit():
 @pytest.mark.parametrize("accessible", ["0", "5"])
 def test_as_many_accessible_words_as_a_draft_needs(accessible):
     command = [" ".join(SOURCE), "--config", "micro-low", "--target", "de"]
-    with pytest.raises(ConfigError, match=f"--accessible {accessible}: expected 1 to 4,"):
+    with pytest.raises(ConfigError, match=f"--accessible {accessible}: expected 1 to 4 words"):
         main([*command, "--accessible", accessible])
 
 

@@ -37,7 +37,7 @@ def test_what_a_rehearsal_takes_for_a_failure(rehearsed, monkeypatch):
     assert rehearsed(gated=False, **agreement).problems == []
     assert rehearsed(**agreement).problems == ["no rows were read, although there is a head set"]
     monkeypatch.setattr(FakeAgent, "tokens_to_string", lambda self, tokens: "".join(tokens))
-    assert any("units do not rebuild" in item for item in rehearsed().problems)
+    assert any("differs from the units" in item for item in rehearsed().problems)
 
 
 def test_every_real_configuration_has_a_stand_in_of_its_shape(monkeypatch):

@@ -100,7 +100,7 @@ def test_empty_references(devset):
 def test_other_encodings_are_named_with_the_way_out(devset, name, coding, place, fix):
     lines = (devset / name).read_text().replace("\n", "\n#ä", 1)
     (devset / name).write_bytes(lines.encode(coding))
-    problems(devset, ["de"], f"{name} is not UTF-8 text ({place}); if it is", fix)
+    problems(devset, ["de"], f"{name} is not UTF-8 text ({place}); if the encoding is", fix)
 
 
 COMPOSED, APART = (unicodedata.normalize(form, "Žižka.wav") for form in ("NFC", "NFD"))
