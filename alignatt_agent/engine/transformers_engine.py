@@ -91,8 +91,8 @@ class TransformersEngine:
         found = [matrix for matrix in output.attentions if matrix is not None]
         if len(found) != len(self._layers):
             self._fail(
-                f"{type(self.model).__name__} returned {len(found)} attention matrices, but its "
-                f"configuration names {len(self._layers)} layers with attention, so the layers of "
+                f"{type(self.model).__name__} returned {len(found)} attention matrices, but the "
+                f"configuration has {len(self._layers)} layers with attention, so the layers of "
                 "the rows are unknown"
             )
         return dict(zip(self._layers, found, strict=True))
