@@ -257,6 +257,6 @@ def test_bad_input_starts_nothing_and_a_failure_says_how_to_go_on(tmp_path, monk
     assert caught.value.exit_status == 2
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(cli, "conduct", Mock(side_effect=EngineError("out of memory")))
-    with pytest.raises(cli.CurvesError, match="out of memory; the same command resumes the runs") as caught:
+    with pytest.raises(cli.CurvesError, match="out of memory; the same command resumes") as caught:
         cli.main(output)
     assert caught.value.exit_status == 1
