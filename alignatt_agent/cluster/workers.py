@@ -19,10 +19,10 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Number of lost workers after which a job fails, because the job itself may end them."""
+"""Number of lost workers after which a job fails, because the job may cause the losses."""
 
 STOP_S = 20.0
-"""Time for workers to end their engines, in seconds."""
+"""Time for workers to shut down their engines, in seconds."""
 
 
 class Worker:

@@ -36,7 +36,7 @@ class SpeechConfig(Strict):
             ``first_heard``, without an aligner.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
             hypotheses agree on its end (the paper's rule). ``ended``: in addition, its last word is
-            accessible, and the next sentence has begun or the speaker pauses. If its end has the
+            accessible, and the next sentence has begun or the speaker pauses. If it ends at the
             same time in both hypotheses, its words need not agree. A long pause ends any sentence.
         max_tail_s: maximum audio that is transcribed again; a longer tail commits its stable
             prefix at a word boundary.

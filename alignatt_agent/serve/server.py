@@ -108,7 +108,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal; uvicorn would raise the signal again afterwards."""
+        """Stop on a signal without raising it again, as uvicorn would do."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()

@@ -44,7 +44,7 @@ TOLERANCE = 1e-3
 
 @dataclass(slots=True)
 class Report:
-    """Violations, and the scores and number of units of each system's log."""
+    """Violations, and for each system the scores and the number of units of its log."""
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[SystemName, Scores] = field(default_factory=dict)

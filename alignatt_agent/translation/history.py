@@ -19,7 +19,7 @@ class History:
     """The start of all prompts of one target; it grows until whole sentences are cut.
 
     At least ``sentences`` sentences are kept if they fit into ``tokens`` tokens; 0 keeps none.
-    ``closed`` has the kept sentences, and ``ids`` has their token ids in a prompt.
+    ``closed`` contains the kept sentences, and ``ids`` their token ids as in a prompt.
     """
 
     builder: PromptBuilder

@@ -31,8 +31,8 @@ GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
 """Shorter gaps are caused by rounding and encoder delays. A longer gap inside a stream, or a later
 start, means another clock; FFmpeg's ``dts_delta_threshold`` has the same effect."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""Two channels are in opposite phase if their difference has this multiple of the power of their
-sum. Per sample, this share of earlier power is kept, so it decays within a quarter of a second."""
+"""Two channels are in opposite phase if the power of their difference exceeds this multiple of the
+power of their sum. With each sample, powers keep this share, so they decay within 0.25 s."""
 HINT = "; raw samples need --raw RATE, and an MP4 with its index at the end needs a file name"
 
 
