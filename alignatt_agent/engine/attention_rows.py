@@ -15,7 +15,7 @@ from alignatt_agent.types import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
-    """Mark positions that each query cannot see, ``[M, 1, L]``: later ones, and those before its window.
+    """Mark positions that each query cannot see, ``[M, 1, L]``: later, or before its window.
 
     ``positions`` are ``[M]``. A query sees its position and the ``window - 1`` previous positions.
     """

@@ -6,8 +6,8 @@ Examples:
   print the translation of one talk, as fast as this machine can translate it:
     alignatt demo --once
 
-The models translate only a small artificial language. The demo shows that the installation works; it
-is not evidence about real models.
+The models translate only a small artificial language. The demo shows that the installation
+works; it is not evidence about real models.
 
 exit status: 0 success; 1 failure while running; 2 failure before the start
 """
