@@ -24,6 +24,9 @@ LOSSES = 3
 STOP_S = 20.0
 """Time for workers to shut down their engines, in seconds."""
 
+PATIENCE_S = 30.0
+"""Interval between messages while no worker is available, in seconds."""
+
 
 class Worker:
     """Process on a node that runs one job at a time."""
@@ -96,7 +99,9 @@ class Workers:
             worker.ready.remote(self._here): (worker, None) for worker in self._all
         }
         while waiting or any(job for _, job in running.values()):
-            found, _ = ray.wait(list(running), num_returns=1)
+            found, _ = ray.wait(list(running), num_returns=1, timeout=PATIENCE_S)
+            if not found and not any(job for _, job in running.values()):
+                print(f"no worker is available for {len(waiting)} jobs", file=sys.stderr)
             for reference in found:
                 worker, job = running.pop(reference)
                 try:
