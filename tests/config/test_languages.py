@@ -84,7 +84,7 @@ def test_words_of_any_text(text):
 def test_the_documentation_has_every_language_and_every_refusal():
     text = (CHECKOUT_ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
     for item in LANGUAGES:
-        spoken = "live" if item.timed else "live, first heard" if item.heard else "refused"
+        spoken = "live" if item.timed else "live, first heard" if item.heard else "not supported"
         splitter = f", with `{item.splitter}`" if item.splitter else ""
         assert f"| {item.name} | {item.code} | {spoken}{splitter} |" in text
     with pytest.raises(LanguageError) as caught:
