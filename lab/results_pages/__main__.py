@@ -49,7 +49,7 @@ def pages() -> dict[Path, str]:
     found = {}
     for name, shown in PAGES["pages"].items():
         parts = [f"# {shown['title']}"]
-        parts.append("`make results` generates this page from the JSON files below each table.")
+        parts.append("`make results` generates this page from the JSON files that it lists.")
         for table in shown["tables"]:
             parts += [f"## {table['title']}", *([table["note"]] if "note" in table else [])]
             parts += [markdown(table, *map(_read, table["files"])), _origin(table)]
