@@ -56,7 +56,7 @@ def test_scores_of_the_dev_set_are_collected(folders):
 
 def test_a_page_of_other_figures_shows_the_tables_that_have_files(tmp_path, capsys):
     (tmp_path / "lab/results").mkdir(parents=True)
-    row = {"bleu": 15.8, "chrf": 48, "wer": 9, "wer_interval": [8, 10], "signature": {"target": "de"}}
+    row = {"bleu": 15.8, "chrf": 48, "wer": 9, "wer_interval": [8, 10]}
     (tmp_path / "lab/results/real-offline.json").write_text(json.dumps({"rows": [row]}))
     results_pages.main(["--page", "real", str(tmp_path)])
     shown = capsys.readouterr().out
