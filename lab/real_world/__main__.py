@@ -73,12 +73,13 @@ def make(step: str, output: Path, seed: int, quick: bool) -> Iterator[tuple[str,
 
 def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
     """Print sizes, licenses and the free disk space; download models to the hub's cache."""
-    found = {models.checkpoint(entry): entry for entry in models.ARTIFACTS["models"]}
-    for item, entry in found.items():
+    entries = models.ARTIFACTS["models"]
+    found = [models.checkpoint(entry) for entry in entries]
+    for item, entry in zip(found, entries, strict=True):
         size = f"{item.size / 1e6:,.0f} MB, {item.missing() / 1e6:,.0f} MB missing"
         print(f"{entry['path']}: {size}, license {entry['license']}")
-    print(models.require_disk([*found]), flush=True)
-    for entry in found.values():
+    print(models.require_disk(found), flush=True)
+    for entry in entries:
         snapshot = models.obtain(entry, output / "wheels")
         yield f"{entry['path']}@{entry['revision']}", [*snapshot.iterdir()]
     for model in fetch.models_of(["laptop-low"]):
