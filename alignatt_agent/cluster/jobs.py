@@ -9,11 +9,11 @@ from alignatt_agent.types import AlignAttError
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A call for a worker."""
+    """A function call for a worker."""
 
     name: str  # title in messages
     function: Callable[..., Any]  # importable; later jobs can use state in its module
-    arguments: tuple[Any, ...]  # results of ``Workers.share`` stand for their values
+    arguments: tuple[Any, ...]  # results of ``Workers.share`` are replaced by their values
     place: str = ""  # jobs with equal places should run on the same worker
 
 
