@@ -34,7 +34,7 @@ class ClusterError(AlignAttError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """A cluster, and the resources and number of sets of engines."""
+    """A cluster, and the number and resources of its sets of engines."""
 
     address: str  # HOST:PORT, LOCAL, or AUTO (RAY_ADDRESS or the cluster of this machine)
     gpus: float | None = None  # GPUs per set, possibly a fraction; default: 1 if any node has GPUs
@@ -59,7 +59,7 @@ class ClusterOptions:
         return share
 
     def room(self, share: Mapping[str, float]) -> int:
-        """Return the requested number of sets of engines, or the number that fits."""
+        """Return the requested number of sets of engines or, by default, the number that fits."""
         return self.count or _room(_resources(), share)
 
 

@@ -12,7 +12,7 @@ LAST = 19
 
 @contextlib.contextmanager
 def lowest_priority() -> Iterator[None]:
-    """Start engines at the lowest priority.
+    """Context manager that starts engines at the lowest priority.
 
     At normal priority, three starting engines slow down running engines for 15 s. A process without
     ``CAP_SYS_NICE`` cannot raise its priority again. To detect this, the priority is first lowered

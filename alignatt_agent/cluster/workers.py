@@ -132,7 +132,7 @@ class Workers:
                 running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
-        """Choose a job with the worker's place or, preferably, a place that has no worker."""
+        """Choose a job with the worker's place or, failing that, with a place without a worker."""
         mine, taken = self._places.get(worker), set(self._places.values())
         job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
         waiting.remove(job)

@@ -1,1 +1,1 @@
-"""Translate a recording, a stream or microphone input to text and subtitles."""
+"""Translate a recording, a stream, or microphone input to text and subtitles."""

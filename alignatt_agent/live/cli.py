@@ -1,4 +1,4 @@
-"""Translate a recording, a stream or microphone input into one or more languages.
+"""Translate a recording, a stream, or microphone input into one or more languages.
 
 Examples:
   print the text as it is emitted:
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.input is None and len(given.target) > 1:  # --target de talk.wav
         given.input = given.target.pop()
     if given.input is None:
-        parser.error("expected FILE, URL, mic or -")
+        parser.error("no input: expected FILE, URL, mic or -")
     targets = list({item.code: item for item in map(language, given.target)}.values())
     overrides = parse_overrides(given.overrides)
     if given.source is not None:
@@ -199,7 +199,7 @@ _SMALL = f"a small artificial language (talks such as {EMBEDDED}/devset/wav/talk
 
 @dataclass
 class LiveTranslation:
-    """A stream, the outputs of its languages by code, and the exit status so far.
+    """A stream, its outputs by language code, and the exit status so far.
 
     ``clock`` returns the emission times. Without it, they are the length of the audio so far.
     """

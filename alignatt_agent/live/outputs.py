@@ -1,4 +1,4 @@
-"""Outputs of a translation: running text, JSON lines and subtitles."""
+"""Outputs of a translation: running text, JSON lines, and subtitles."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Text(_Written):
 
 
 def json_line(target: str, unit: Said, **more: bool) -> str:
-    """Return ``{target, text, start, end, emission_time[, interpolated], ...}``; times in s."""
+    """Return a unit as a JSON line, with times in seconds."""
     spoken = {"start": round(unit.spoken.start, 3), "end": round(unit.spoken.end, 3)}
     line = {"target": target, "text": unit.text, **spoken, "emission_time": round(unit.at, 3)}
     more = {"interpolated": True, **more} if unit.spoken.interpolated else more

@@ -41,10 +41,10 @@ def name_of(source: str) -> str:
 
 
 class Source:
-    """A path, an address, ``"mic"`` or ``"-"``, read in a thread so that Ctrl-C interrupts a wait.
+    """A path, an address, ``"mic"``, or ``"-"``, read in a thread so that Ctrl-C interrupts a wait.
 
     Paths and web addresses are opened on creation, so that no engine starts if they are wrong.
-    Other sources may wait for a sender. ``rate`` is the sampling rate of raw samples, in Hz.
+    Other sources are opened later. ``rate`` is the sampling rate of raw samples, in Hz.
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
@@ -130,7 +130,7 @@ class Source:
 def chunks(
     pieces: Iterable[FloatArray], size: int, waits: Callable[[], bool] | None = None
 ) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples; the last one (at the end or an error) is shorter.
+    """Yield chunks of exactly ``size`` samples; the last one may be shorter.
 
     If provided, ``waits`` returns whether more audio is available. In this case, a chunk contains
     all available audio (at least ``size`` samples), so that a slow machine gets longer chunks.

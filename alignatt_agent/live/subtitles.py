@@ -1,6 +1,6 @@
 """Convert timed units to subtitles: readable cues of two lines, as SRT or WebVTT.
 
-Width is measured in columns; a wide (e.g. Chinese) character occupies two. The limits follow
+Width is measured in columns; a Chinese or other wide character takes up two. The limits follow
 broadcast guidelines: two lines of 42 columns (16 full-width characters), durations of 5/6 s to 7 s,
 gaps of two frames, and 17 characters per second (9 in Chinese).
 """
@@ -196,7 +196,7 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
             missing_s = columns / form.speed - max(0.0, coming - start)
             cost = best[begin][0] + 1 + cut + 2 * max(0.0, missing_s)
             if inner := sum(ends[begin : end - 1]):
-                cost += 2 * inner if closed else 30  # no sentence may begin inside the previous cue
+                cost += 2 * inner if closed else 30  # an unfinished sentence must begin its cue
             elif not (closed and ends[begin - 1]):
                 cost += 2 * max(0.0, 1 - columns / form.columns)  # a fragment
             options.append((cost, begin))
@@ -210,7 +210,7 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
 
 
 def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[int, int, float]]:
-    """Yield first unit, columns and start of each possible cue that ends before ``atoms[end]``."""
+    """Yield the first unit, columns, and start of each possible cue that ends before ``end``."""
     columns = line = 0  # of the text after ``begin``, including the space before this text
     rows, start, last = 1, inf, -inf
     for begin in range(end - 1, -1, -1):
@@ -226,7 +226,7 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
 
 
 def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
-    """Return the starts of cues that give the fewest fast cues and then the smallest shifts."""
+    """Return the cue starts with the fewest fast cues and, among those, the smallest shifts."""
     texts = ["".join(unit.text for unit in group) for group in groups]
     read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
     heard = [min(unit.spoken.start for unit in group) for group in groups]
@@ -254,7 +254,7 @@ def _haste(given_s: float, needed_s: float) -> float:
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
-    """Return one line, or two lines of similar width, which break after a clause if possible."""
+    """Return one line, or two lines of similar width, broken after a clause if possible."""
     texts = [unit.text for unit in group]
     whole = "".join(texts).strip()
     if width(whole) <= form.columns:

@@ -1,4 +1,4 @@
-"""Propose names and terms for speech.context from a paper, slides or notes on the talk.
+"""Propose names and terms for speech.context from a paper, slides, or notes on the talk.
 
 The command needs no model: it counts capitalized words inside sentences and prints a list. Check
 the list before you use it.
@@ -10,8 +10,8 @@ Examples:
 
 A line may prescribe a translation for all targets ("term = translation") or for some targets
 ("term = de: Begriff | it: termine"). A TSV file whose first line consists of language codes is a
-glossary. Each of its rows becomes such a line, and the first column contains the spoken language.
-To read a PDF, install the extra pdf.
+glossary. Each other row becomes such a line, and the first column contains the spoken language.
+To read a PDF, install alignatt_agent[pdf].
 """
 
 import argparse

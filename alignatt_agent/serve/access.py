@@ -21,13 +21,13 @@ MAX_MESSAGE = 256 * 1024
 """Maximum length of a client's message, in bytes."""
 
 MAX_EVENT = 20 * 2**20 + 4096
-"""Maximum length of an OpenAI event, in bytes: 15 MiB of audio in base64, plus other fields."""
+"""Maximum length of an OpenAI event, in bytes. It allows 15 MiB of base64-encoded audio."""
 
 MOST_WAITING = 32
-"""Maximum number of open WebSockets in addition to the number of speaker slots."""
+"""Maximum number of open WebSockets beyond the number of speaker slots."""
 
 MOST_GUESSES, STRONG = 20, 16
-"""Maximum number of wrong tokens per address and minute, and minimum token length after that."""
+"""Maximum wrong tokens per minute from an address, and minimum token length after that."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -40,7 +40,7 @@ _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 class RefusedError(AlignAttError):
     """Rejection of a request, with a code for programs, a message, and two status codes.
 
-    ``close`` is the WebSocket close code. If ``status`` is ``None``, it determines the HTTP status.
+    The WebSocket close code, ``close``, determines the HTTP status if ``status`` is ``None``.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _shown(connection: HTTPConnection) -> str:
-    """Return a request's token, from the URL (browsers cannot set headers) or the header."""
+    """Return a request's token from the URL (browsers cannot set headers) or from a header."""
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     given = value if scheme.lower() == "bearer" else ""
     return connection.query_params.get("token") or given.strip()

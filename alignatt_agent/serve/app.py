@@ -1,4 +1,4 @@
-"""Create the ASGI application: pages, WebSockets, server-sent events and ``/health``."""
+"""Create the ASGI application: pages, WebSockets, server-sent events, and ``/health``."""
 
 import asyncio
 import contextlib
@@ -56,10 +56,10 @@ HEADERS = {
 
 
 def _policy(embed: Collection[str], style: str = "") -> str:
-    """Return the content security policy of a page; it blocks content from other servers.
+    """Return a page's content security policy, which blocks content from other servers.
 
-    ``embed`` lists the origins that may show the page in a frame. ``style`` adds a source of
-    styles, because OBS inserts the user's CSS into the overlay as a style element.
+    ``embed`` lists the origins that may show the page in a frame. ``style`` adds a source of styles
+    for OBS, which inserts the user's CSS into the overlay as a style element.
     """
     framing = " ".join(["'self'", *embed])
     return (
@@ -218,7 +218,7 @@ def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> N
 
 
 def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
-    """Close the longest-silent connection; keep speakers silent for less than ``silent_s``."""
+    """Close the longest-silent connection; speakers must have been silent for ``silent_s``."""
     now = time.monotonic()
     found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:

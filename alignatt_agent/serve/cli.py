@@ -1,4 +1,4 @@
-"""Translate talks live: a page for the speaker, captions for viewers.
+"""Translate talks live, with a page for the speaker and captions for viewers.
 
 Examples:
   serve the embedded models, which translate only talks such as those in micro_models/devset:
@@ -6,8 +6,8 @@ Examples:
 
   Open http://127.0.0.1:8080/ to translate speech from a microphone or a file. If the room has a
   name such as "talk", viewers can open its captions at any time:
-    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector or a phone
-    http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt or jsonl
+    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, or a phone
+    http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, or jsonl
   show captions on an event's page:
     alignatt serve --config micro-low --embed https://event.example.org
 
@@ -56,10 +56,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
     shared_options(parser, "set", config={"required": True})
-    text = "address to listen on; all but loopback addresses require --token; default %(default)s"
+    text = "address to listen on; non-loopback addresses require --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="port to listen on; default %(default)s")
-    text = "secrets of speakers, one per line (sent as ?token=... or Authorization: Bearer ...); "
+    text = "secrets of speakers, one per line, sent as ?token=... or as a bearer token; "
     text += "default: the environment variable ALIGNATT_TOKEN, which ps does not show"
     add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
     text = "public address of the server, for links; repeat to allow speakers' pages on other hosts"

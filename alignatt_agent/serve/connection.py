@@ -44,7 +44,7 @@ class Connection:
         """
         begin = self.since = time.monotonic()
         try:
-            # Not wait_for, which may lose a cancellation before Python 3.12.
+            # asyncio.wait_for is not used: before Python 3.12, it may lose a cancellation.
             async with self.wait:
                 message = await self._socket.receive()
         except TimeoutError:
@@ -90,7 +90,7 @@ class Connection:
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
         """Run a speaker's stream until it fails, ``listening`` ends, or the server stops.
 
-        Unless the stream fails, the audio received so far is translated first.
+        Unless the stream fails, the audio received so far is still translated.
 
         Raises:
             RefusedError: a message is invalid, the engines failed, or the server is stopping.

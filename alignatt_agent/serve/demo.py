@@ -68,7 +68,7 @@ def _play(address: str, talks: Sequence[str]) -> None:
 
     server = f"ws{address.removeprefix('http')}ws"
     start = {"type": "start", "targets": TARGETS, "room": "demo", "new": True}
-    with contextlib.suppress(ConnectionClosed, OSError):  # the server stops
+    with contextlib.suppress(ConnectionClosed, OSError):  # the server has stopped
         for talk in talks:
             with connect(server, proxy=None, max_queue=None) as socket, sources.Source(talk) as pcm:
                 socket.send(json.dumps(start))

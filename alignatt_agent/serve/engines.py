@@ -1,4 +1,4 @@
-"""Start, supervise and restart the engines that all speakers share."""
+"""Start, supervise, and restart the engines that all speakers share."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EnginePool(ABC):
         """Restart dead engines in the background."""
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; return whether their streams can continue."""
+        """Wait for the restart of dead engines; return whether their streams can continue."""
         return False
 
     def describe(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class SharedEngines(EnginePool):
             self._restarting = asyncio.create_task(self._restart())
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; return whether they do."""
+        """Wait for the restart of dead engines; return whether all engines work."""
         self.restart_dead()
         if self._restarting is not None:
             await asyncio.wait({self._restarting})

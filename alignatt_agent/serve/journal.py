@@ -42,7 +42,7 @@ class Journal:
         return self._writer.submit(self._write, talk, self.folder / f"{talk}.jsonl", data)
 
     def forget(self, talk: str) -> None:
-        """Remove the file of a talk."""
+        """Delete the file of a talk."""
         if self.folder is not None:
             self._writer.submit((self.folder / f"{talk}.jsonl").unlink, missing_ok=True)
 

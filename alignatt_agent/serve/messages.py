@@ -90,7 +90,7 @@ class TargetLanguage(Strict):
 
 
 class Ready(Event):
-    """The start or continuation of a talk, at ``audio_s``; only speakers receive ``session``."""
+    """The start or continuation of a talk at ``audio_s``; only the speaker receives ``session``."""
 
     type: Literal["ready"] = "ready"
     protocol: Literal[2] = 2  # version of the messages; journals of other versions are ignored
@@ -108,7 +108,7 @@ class Ready(Event):
 
 
 class Said(Event):
-    """New text of a target, emitted after ``audio_s`` of the talk. The text never changes."""
+    """New text of a target, emitted ``audio_s`` seconds into the talk. It never changes."""
 
     type: Literal["said"] = "said"
     target: str
@@ -184,7 +184,7 @@ class Status(Message):
 
 
 class Tail(Message):
-    """The state from which a talk is resumed, with its open sentence."""
+    """The state, including the open sentence, from which a talk is resumed."""
 
     type: Literal["tail"] = "tail"
     audio_s: float

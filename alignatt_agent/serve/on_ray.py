@@ -1,6 +1,6 @@
 """Run the live server on Ray Serve, with the application as ingress and the engines as replicas.
 
-Each talk is one request to a replica, which stays open until the talk ends. Ray Serve therefore
+Each talk is one request to a replica; the request stays open until the talk ends. Ray Serve thus
 schedules talks: it sends a new talk to a replica with a free slot, adjusts the number of replicas
 to the number of talks, and lets a surplus replica finish its talks. The application stores the
 rooms, so viewers can always reach them, and text is kept if the replica that produced it fails.

@@ -24,7 +24,7 @@ from alignatt_agent.speech.sentences import ends_after
 LOGGER = logging.getLogger(__name__)
 
 Captions = asyncio.Queue[tuple[float, float, str] | None]
-"""Time of speech (Unix), time of emission (monotonic) and text; ``None`` marks the end."""
+"""Time of speech (Unix), time of emission (monotonic), and text; ``None`` marks the end."""
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 EPOCH = 1_767_225_600
@@ -32,7 +32,7 @@ EPOCH = 1_767_225_600
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
-    """Split ROOM:LANGUAGE=URL into room, language code and URL; require a ``known`` language."""
+    """Split ROOM:LANGUAGE=URL into room, language code, and URL; require a ``known`` language."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):

@@ -100,7 +100,7 @@ class Replica:
 
 
 class RemoteEngines(EnginePool):
-    """The engines of all replicas, behind the handle of their deployment."""
+    """The engines of all replicas, accessed through the handle of their deployment."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
         super().__init__(Runtime().resolve(AgentConfig.parse(dict(config), APP)))
@@ -148,7 +148,7 @@ class RemoteEngines(EnginePool):
             await asyncio.sleep(WATCH_S)
 
     def describe(self) -> dict[str, Any]:
-        """Return the numbers of restarts, replicas and talks per replica, for ``/health``."""
+        """Return the numbers of restarts, replicas, and talks per replica for ``/health``."""
         known = [talk.replica for talk in self.talks.values() if talk.replica.done()]
         return super().describe() | {
             "replicas": {

@@ -56,7 +56,7 @@ class Room:
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
-        """End a stream whose speaker reconnected (if ``resent``, with audio) or is replaced."""
+        """End the stream of a speaker who reconnected (``resent``: with audio) or is replaced."""
         if self.back and not self.back.done():
             self.back.set_result(resent)
 
@@ -75,7 +75,7 @@ class Room:
                 self._keep(line.model_dump_json())
 
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
-        """Send events to all viewers; keep the events and the state after them.
+        """Send events to all viewers; keep the events and the new state.
 
         The journal is written first, so that it contains every event that a viewer has received.
         Returns all messages; the events contain their ids.
@@ -165,7 +165,7 @@ class Rooms:
         self._keep_s = keep_s
         self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
-        self._left: dict[str, float] = {}  # when a room became empty
+        self._left: dict[str, float] = {}  # time at which each room became empty
         for talk, key, lines in self._journal.talks():
             room = self.enter(key.room)
             room.restore(talk, key.session, lines)
@@ -211,7 +211,7 @@ class Rooms:
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
-        """Reserve a room for a speaker until ``free``; ``Start`` explains the arguments."""
+        """Reserve a room for a speaker until ``free`` is called; for arguments, see ``Start``."""
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:

@@ -21,7 +21,7 @@ PING_S = 20.0
 """Seconds between pings to clients, because proxies close silent connections."""
 
 REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
-"""Seconds for a request to arrive, usually and above these limits: in total and per address."""
+"""Request timeouts in seconds (normal, overload), and overload limits (total, per address)."""
 
 MOST_PINGS, PIECE = 100, 4096
 """Maximum number of pings per second on a WebSocket, and of bytes per read."""

@@ -1,4 +1,4 @@
-"""Manage the state that all connections of a server share: engines, rooms and limits."""
+"""Manage the state that all connections of a server share: engines, rooms, and limits."""
 
 import asyncio
 import contextlib
@@ -42,10 +42,10 @@ SWEEP_S = 0.2
 """Seconds between checks for dead engines and empty rooms."""
 
 ONSET_S = 0.3
-"""Seconds of audio before the first open word to recognize again; at most half of the pause."""
+"""Seconds of audio to recognize again before the first open word, at most half of the pause."""
 
 SILENT_S = 5.0
-"""Maximum number of seconds of audio without words to recognize again."""
+"""Maximum number of seconds of audio to recognize again if it contains no words."""
 
 LOWEST, HIGHEST = 8_000, 192_000
 """Lowest and highest sampling rates that clients may use, in Hz."""
@@ -105,7 +105,7 @@ class Service:
         """Open a stream for a speaker, and ``deliver`` its messages until the context ends.
 
         Raises:
-            RefusedError: the request cannot be accepted; the message gives the reason.
+            RefusedError: the request cannot be accepted; the error message states the reason.
         """
         await self.rooms.recall(request.session, None if request.new else request.kept_s)
         async with contextlib.AsyncExitStack() as opened:
@@ -243,7 +243,7 @@ class Service:
             self.engines.restart_dead()
 
     async def drain(self) -> None:
-        """End all streams, translate their last words and disconnect the viewers; idempotent."""
+        """End all streams, translate their last words, and disconnect the viewers; idempotent."""
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):

@@ -43,7 +43,7 @@ class SpeakerStream:
     stream: Stream | RemoteStream
     engines: EnginePool
     resampler: Resampler
-    chunk_ms: int  # audio per step; on a slow machine, ``live`` steps take all waiting audio
+    chunk_ms: int  # audio per step; on a slow machine, ``live`` steps process all waiting audio
     live: bool
     offset_s: float  # length of the talk before this stream
     deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
@@ -144,7 +144,7 @@ class SpeakerStream:
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
-        failures: list[tuple[str | None, Exception]] = []  # with the target that failed
+        failures: list[tuple[str | None, Exception]] = []  # failed target (or ``None``), error
         try:
             made: StreamStep = await self._loop.run_in_executor(
                 self.threads, run, self.stream, call
@@ -191,7 +191,7 @@ class SpeakerStream:
     def _status(self, seconds: float, step: StreamStep | None) -> Status:
         heard_s = self._heard / SAMPLE_RATE
         steps = step.steps.values() if step is not None else ()
-        # Targets are translated in parallel, so the slowest one determines the time.
+        # Targets are translated in parallel, so the slowest target determines the time.
         slowest = {
             stage: max(own.seconds.get(stage, 0.0) for own in steps) for stage in STAGES if steps
         }

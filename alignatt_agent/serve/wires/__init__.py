@@ -1,4 +1,4 @@
-"""The client protocols, each in one file with its ``PATHS``, messages and handler.
+"""The client protocols, each in one file with its ``PATHS``, messages, and handler.
 
 ``serve(connection, service)`` serves a client until the client stops. If ``serve`` fails, the
 server calls ``refuse(connection, service, error)``, which sends the error in the format of the

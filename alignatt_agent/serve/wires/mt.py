@@ -133,7 +133,7 @@ async def serve(connection: Connection, service: Service) -> None:
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
-                raise RefusedError("bad_protocol", "expected update; the session has already begun")
+                raise RefusedError("bad_protocol", "expected update, got another init")
             try:
                 answer: Message = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:

@@ -4,7 +4,7 @@ A client sends ``start``, then audio as binary messages (16-bit little-endian mo
 It receives ``ready``, the ``messages`` of every step, and ``end``. If the talk fails, the client
 receives ``error`` and a close code with the reason. After a stop or a lost connection, a speaker
 can continue the talk with the ``session`` from ``ready``. The server first sends the text after the
-``id`` in ``since``. Audio kept from ``kept_s`` on is resent from the ``audio_s`` in ``ready`` on.
+``id`` in ``since``. A client that kept audio (from ``kept_s`` on) resends it from ``audio_s`` on.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
-    """Feed the stream; leave an open sentence that is resent to the next stream."""
+    """Feed the stream; if the open sentence is resent, leave it to the next stream."""
     room, back = speech.room, asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))

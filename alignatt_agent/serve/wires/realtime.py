@@ -23,7 +23,7 @@ from alignatt_agent.serve.service import Service, sampling_rate
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
 RATE, FORMAT = 24_000, "audio/pcm"
-"""Default sampling rate in Hz, and the protocol's name of the audio format."""
+"""Default sampling rate in Hz, and the protocol's name for the audio format."""
 
 LONGEST_S = 86_400
 """Seconds until the announced expiry of a session."""
