@@ -1,4 +1,4 @@
-"""Describe the jobs of a command for the workers of a cluster."""
+"""Describe a command's jobs for the workers of a cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

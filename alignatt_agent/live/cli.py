@@ -7,7 +7,7 @@ Examples:
   write subtitles in three target languages and the spoken language (talk.de.srt, ...):
     alignatt translate talk.mp4 --target de it zh en --format srt
 
-  translate a talk of the embedded dev set, without downloading models:
+  translate a talk from the embedded dev set without downloading models:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --config micro-low
 
   write roll-up captions from the microphone; press Enter to stop:
@@ -66,7 +66,7 @@ ATTEMPTS = 3
 """Number of successive failures after which the stream ends."""
 
 LONG_S = 30.0
-"""Seconds of audio without any word after which a warning is printed."""
+"""Seconds of audio without words after which a warning is printed."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -158,7 +158,7 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
         raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
     for path in paths:
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
-            raise ConfigError(f"--output: {path} is a folder, or is not writable")
+            raise ConfigError(f"--output: {path} is a folder or is not writable")
         if path.is_file() and not overwrite:
             raise ConfigError(f"{path} exists: add --overwrite, or choose another --output")
 

@@ -42,7 +42,7 @@ def build_output(
 
 
 class _Written:
-    """Output that is written immediately, to a file or to the terminal."""
+    """Output that is written to a file or the terminal immediately."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

@@ -71,7 +71,7 @@ def propose(text: str, least: int = 2) -> list[str]:
 def _read(path: Path) -> str:
     text = _pdf(path) if path.suffix.lower() == ".pdf" else read_text(path)
     if not text.strip():
-        raise ConfigError(f"{path} contains no text; run text recognition on scanned pages first")
+        raise ConfigError(f"{path} contains no text: run text recognition on scanned pages first")
     return text
 
 

@@ -27,7 +27,7 @@ MOST_WAITING = 32
 """Maximum number of open WebSockets beyond the number of speaker slots."""
 
 MOST_GUESSES, STRONG = 20, 16
-"""Maximum wrong tokens per minute from an address, and minimum token length after that."""
+"""Maximum number of wrong tokens per minute and address, and minimum token length after that."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 

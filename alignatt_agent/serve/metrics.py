@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from alignatt_agent.serve.messages import Status
 
 RECENT = 1000
-"""Number of recent steps from which lag and real-time factor are computed."""
+"""Number of recent steps from which the lag and the real-time factor are computed."""
 
 
 class Metrics:

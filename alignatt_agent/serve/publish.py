@@ -40,7 +40,7 @@ def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
     check_name(room)
     code = language(target).code
     if known and code not in known:
-        raise ConfigError(f"--publish: expected a language from {', '.join(known)}; got {code}")
+        raise ConfigError(f"--publish: the language must be one of {', '.join(known)}; got {code}")
     return room, code, url
 
 

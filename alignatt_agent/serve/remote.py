@@ -1,4 +1,4 @@
-"""Run a stream on another machine: send its calls to a replica, and receive the results.
+"""Run a stream on another machine: send its calls to a replica and receive the results.
 
 During a talk, one request to the replica stays open. In this request, the replica fetches the
 calls and answers them in order.

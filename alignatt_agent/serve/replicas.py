@@ -72,7 +72,7 @@ class Replica:
     async def talk(
         self, key: int, source: str, targets: Sequence[str], context: str
     ) -> AsyncIterator[Any]:
-        """Yield the name of this replica, then the result or error of each call of a talk."""
+        """Yield the name of this replica, then the result or error of each call in a talk."""
         loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
         async with self._engines.open_stream(spoken, wanted, context) as stream:
@@ -90,7 +90,7 @@ class Replica:
                 yield result
 
     def check_health(self) -> None:
-        """Raise an error if an engine died, so that Serve replaces this replica."""
+        """Raise an error if an engine has died, so that Serve replaces this replica."""
         if not self._engines.healthy():
             raise EngineError("an engine died")
 

@@ -31,7 +31,7 @@ class Room:
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
         self.viewers = 0
-        self.free = asyncio.Event()  # set while there is no speaker
+        self.free = asyncio.Event()  # set while the room is free
         self.free.set()
         self.held_until = 0.0  # until this time, no other speaker may begin a talk
         self.back: asyncio.Future[bool] | None = None  # result: whether the audio is resent

@@ -273,7 +273,7 @@ async def _resume(
 ) -> tuple[Tail, list[Gap]]:
     """Continue an open sentence in a new stream if the client kept its audio (from ``kept_s`` on).
 
-    Returns the initial state of the stream, and the gap, if there is one.
+    Returns the initial state of the stream and the gap, if any.
     """
     start_s, begin_s = tail.start_s, max(tail.audio_s, kept_s or 0.0)
     if kept_s is None or kept_s > start_s:

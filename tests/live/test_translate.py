@@ -164,7 +164,7 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
         ({"to": ("it",)}, b"", "no head set for en-it"),
         ({"to": ("de", "--output", "nowhere/talk")}, b"", "nowhere"),
         ({"to": ("de", "--output", "/")}, b"", "--output /: expected the beginning of a file name"),
-        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder, or is not writable"),
+        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or is not writable"),
         ({"source": "it", "to": ("de",), "last": True}, b"", "it is not a file"),
         ({"source": "-"}, None, "standard input is a terminal"),
         ({"source": "-"}, bytes(32_000), "raw samples need --raw RATE"),

@@ -52,7 +52,7 @@ class Tail(BaseModel):
 
 
 class Update(BaseModel):
-    """The open utterance, or its end."""
+    """The open utterance or its end."""
 
     type: Literal["update"]
     seq: int
@@ -154,7 +154,7 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 
 @dataclass
 class _Utterance:
-    """The open utterance, and its translation so far."""
+    """The open utterance and its translation so far."""
 
     stream: Stream | RemoteStream
     code: str
