@@ -1,1 +1,1 @@
-"""Use a Ray cluster and its workers; needs the extra ``alignatt_agent[ray]``."""
+"""Use a Ray cluster and its workers; requires the extra ``alignatt_agent[ray]``."""

@@ -1,4 +1,4 @@
-"""Join a Ray cluster, or start one on this machine; Ray is only imported for ``--ray``."""
+"""Join a Ray cluster, or start one on this machine; Ray is imported only for ``--ray``."""
 
 import argparse
 import contextlib
@@ -16,16 +16,16 @@ from alignatt_agent.types import AlignAttError
 LOCAL, AUTO = "local", "auto"
 
 OBJECT_STORE = 128 * 1024**2
-"""Bytes of shared memory of a local cluster, for recordings and results. Ray's minimum is 75 MiB,
-and its default is 30 % of the memory."""
+"""Shared memory of a local cluster for recordings and results, in bytes. Ray's minimum is 75 MiB,
+and its default is 30 % of the machine's memory."""
 
 REACH_S = 5.0
 
 SHARED = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-"""Environment of a cluster; Ray's default niceness for workers is 15."""
+"""Environment variables of a cluster; Ray's default niceness for workers is 15."""
 
 ALONE = {**SHARED, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Environment of a cluster of one machine; its processes listen only on loopback."""
+"""Environment variables of a one-machine cluster, whose processes listen only on loopback."""
 
 
 class ClusterError(AlignAttError):
@@ -34,14 +34,14 @@ class ClusterError(AlignAttError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The cluster and the resources of each set of engines."""
+    """A cluster, and the number and resources of its sets of engines."""
 
-    address: str  # HOST:PORT, or AUTO: RAY_ADDRESS or the cluster of this machine, or LOCAL
-    gpus: float | None = None  # of each set, possibly a fraction; by default 1 if there are GPUs
-    count: int | None = None  # of sets; by default as many as fit
+    address: str  # HOST:PORT, LOCAL, or AUTO (RAY_ADDRESS or the cluster of this machine)
+    gpus: float | None = None  # GPUs per set, possibly a fraction; default: 1 if any node has GPUs
+    count: int | None = None  # number of sets; default: as many as fit
 
     def share(self) -> dict[str, float]:
-        """Return the resources of each set of engines as options of Ray.
+        """Return the resources of each set of engines as Ray options.
 
         Without a GPU, a set gets all logical CPUs of a node.
         """
@@ -59,26 +59,26 @@ class ClusterOptions:
         return share
 
     def room(self, share: Mapping[str, float]) -> int:
-        """Return the requested number of sets of engines, or the number that fits."""
+        """Return the requested number of sets of engines or, by default, the number that fits."""
         return self.count or _room(_resources(), share)
 
 
 def add_options(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--ray`` and related options; ``what`` is a verb for the help, e.g. "serve"."""
-    title = "several machines (docs/scale.md; needs the extra alignatt_agent[ray])"
+    title = "several machines (docs/scale.md; requires the extra alignatt_agent[ray])"
     group = parser.add_argument_group(title)
     add = group.add_argument
     text = (
-        f"{what} on a Ray cluster: HOST:PORT of its head; auto (default), the cluster of this "
-        "machine; or local, a cluster of only this machine that ends with the command"
+        f"{what} on a Ray cluster: HOST:PORT of its head node; auto (default), this machine's "
+        "cluster; or local, a cluster on only this machine that stops with the command"
     )
     add("--ray", nargs="?", const=AUTO, metavar="ADDRESS", help=text)
-    text = "GPUs of each set of engines, possibly a fraction; default: 1 if there are GPUs"
+    text = "GPUs per set of engines, possibly a fraction; default: 1 if any node has GPUs"
     add("--ray-gpus", type=float, metavar="N", help=text)
 
 
 def options_of(arguments: argparse.Namespace, count: int | None = None) -> ClusterOptions | None:
-    """Return the options of a command line; ``None`` without ``--ray``."""
+    """Return the cluster options of a command line, or ``None`` without ``--ray``."""
     given = {"--ray-gpus": arguments.ray_gpus, "--ray-workers": count}
     if arguments.ray is None:
         if alone := [option for option, value in given.items() if value is not None]:
@@ -91,10 +91,10 @@ def options_of(arguments: argparse.Namespace, count: int | None = None) -> Clust
 
 @contextlib.contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Join a cluster, or start one on this machine; finally leave or end it.
+    """Join a cluster or start one on this machine; on exit, leave or stop the cluster.
 
     Raises:
-        ClusterError: the cluster is unreachable, or a node has other versions than this machine.
+        ClusterError: the cluster is unreachable, or a node's versions differ from this machine's.
     """
     local = address == LOCAL
     if address not in (LOCAL, AUTO):
@@ -117,7 +117,7 @@ def joined(address: str) -> Iterator[None]:
 
 
 def check_nodes(here: Mapping[str, str]) -> None:
-    """Check that all nodes run the versions of this machine."""
+    """Check that the versions on all nodes match this machine's versions."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
@@ -139,7 +139,7 @@ def check_nodes(here: Mapping[str, str]) -> None:
 
 
 def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str) -> None:
-    """Compare the versions of this machine and a node; the error names every difference."""
+    """Compare the versions of this machine and a node; the error lists all differences."""
     names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
     if names:
         found = ", ".join(f"{n} {there.get(n, 'none')} (here {here.get(n, 'none')})" for n in names)
@@ -150,7 +150,7 @@ def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str)
 
 
 def _knock(address: str) -> None:
-    """Refuse an address that does not answer; Ray would wait for minutes."""
+    """Reject an address that does not answer, because Ray would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise ClusterError(f"--ray {address}: expected HOST:PORT, auto or local")
@@ -163,10 +163,10 @@ def _knock(address: str) -> None:
 def _unreachable(address: str, error: Exception) -> str:
     reason = one_line(error)
     if address == LOCAL:
-        return f"no cluster can be started here: {reason}"
+        return f"cannot start a cluster on this machine: {reason}"
     return (
-        f"no Ray cluster at {address} ({reason}): start one with `ray start --head`, name another "
-        "cluster with --ray HOST:PORT, or use only this machine with --ray local"
+        f"no Ray cluster at {address} ({reason}): start one with `ray start --head`, specify "
+        "another with --ray HOST:PORT, or use only this machine with --ray local"
     )
 
 
@@ -182,7 +182,7 @@ def _resources() -> list[dict[str, float]]:
 
 
 def _room(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
-    """Return the number of shares that fit on the nodes."""
+    """Return the number of sets with the resources ``share`` that fit on the nodes."""
     names = {"num_cpus": "CPU", "num_gpus": "GPU"}
     wanted = {names[key]: value for key, value in share.items() if value}
     if not wanted:

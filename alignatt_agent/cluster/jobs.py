@@ -1,4 +1,4 @@
-"""Describe the jobs of a command for the workers of a cluster."""
+"""Describe a command's jobs for the workers of a cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from alignatt_agent.types import AlignAttError
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A call for a worker."""
+    """A function call for a worker."""
 
     name: str  # title in messages
     function: Callable[..., Any]  # importable; later jobs can use state in its module
-    arguments: tuple[Any, ...]  # results of ``Workers.share`` stand for their values
+    arguments: tuple[Any, ...]  # results of ``Workers.share`` are replaced by their values
     place: str = ""  # jobs with equal places should run on the same worker
 
 

@@ -12,11 +12,11 @@ LAST = 19
 
 @contextlib.contextmanager
 def lowest_priority() -> Iterator[None]:
-    """Start engines at the lowest priority.
+    """Context manager that starts engines at the lowest priority.
 
-    Three starting engines would slow down running engines for 15 s. A process without
+    At normal priority, three starting engines slow down running engines for 15 s. A process without
     ``CAP_SYS_NICE`` cannot raise its priority again. To detect this, the priority is first lowered
-    by one; if it cannot be raised again, it is not lowered further.
+    by one step. If the priority cannot be raised again, it is not lowered further.
     """
     usual = os.getpriority(os.PRIO_PROCESS, 0)  # of this thread; new threads inherit its priority
     os.setpriority(os.PRIO_PROCESS, 0, usual + 1)

@@ -1,4 +1,4 @@
-"""Run jobs on workers that keep their engines between jobs; repeat jobs of lost workers."""
+"""Run jobs on workers that keep their engines between jobs; repeat the jobs of lost workers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from alignatt_agent.config.quiet import quieten
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
-"""Number of lost workers after which a job fails, because the job may cause the losses."""
+"""Number of lost workers after which a job fails, because the job may have caused the losses."""
 
 STOP_S = 20.0
-"""Time for workers to shut down their engines, in seconds."""
+"""Seconds for workers to shut down their engines."""
 
 PATIENCE_S = 30.0
-"""Interval between messages while no worker is available, in seconds."""
+"""Seconds between messages while no worker is available."""
 
 
 class Worker:
-    """Process on a node that runs one job at a time."""
+    """A process on a node; it runs one job at a time."""
 
     def __init__(self) -> None:
         quieten()
@@ -51,8 +51,8 @@ class Worker:
 def tidy() -> None:
     """Remove semaphores of engines that were killed.
 
-    Python's resource tracker does this at the end of its process, but Ray kills the tracker first
-    (measured: 6 of 9 engines left semaphores in ``/dev/shm``).
+    Python's resource tracker does this when it exits, but Ray kills the tracker first. Without this
+    function, 6 of 9 engines left semaphores in ``/dev/shm``.
     """
     resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
@@ -61,8 +61,8 @@ class Workers:
     """Context manager for the workers of one command.
 
     If the process or node of a worker is lost, Ray restarts the worker on any node with free
-    resources, and the first idle worker repeats the job. There are at most ``jobs`` workers. Each
-    calls ``last``, an importable function, at the end.
+    resources, and the first idle worker repeats the job. There are at most ``jobs`` workers. At the
+    end, each worker calls ``last``, an importable function.
     """
 
     def __init__(self, options: ClusterOptions, jobs: int, last: Callable[[], None]) -> None:
@@ -82,18 +82,18 @@ class Workers:
         return len(self._all)
 
     def __exit__(self, *_: object) -> None:
-        """End the engines, then the workers."""
+        """Stop the engines, then the workers."""
         ends = [worker.end.remote(self._last) for worker in self._all]
         ray.wait(ends, num_returns=len(ends), timeout=STOP_S)
         for worker in self._all:
             ray.kill(worker)
 
     def share(self, value: Any) -> Any:
-        """Share a value with all workers; the result represents it in the arguments of jobs."""
+        """Share a value with all workers; return a reference to it for the arguments of jobs."""
         return ray.put(value)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        """Run jobs, and yield each finished job with its result; raise ``JobFailedError``."""
+        """Run jobs and yield each job with its result; raise ``JobFailedError`` if a job fails."""
         waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
         running: dict[Any, tuple[Any, Job | None]] = {
             worker.ready.remote(self._here): (worker, None) for worker in self._all
@@ -120,7 +120,7 @@ class Workers:
                         print(f"{job.name}: worker lost; the job is restarted", file=sys.stderr)
                         waiting.insert(0, job)
                     self._places.pop(worker, None)
-                    time.sleep(0.2)  # a restarting worker refuses jobs immediately
+                    time.sleep(0.2)  # a restarting worker rejects jobs immediately
                     running[worker.ready.remote(self._here)] = (worker, None)
                     continue
                 idle.append(worker)
@@ -132,7 +132,7 @@ class Workers:
                 running[worker.run.remote(job.function, *job.arguments)] = (worker, job)
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
-        """Choose a job with the worker's place, or else with a place that has no worker."""
+        """Choose a job with the worker's place or, failing that, with a place without a worker."""
         mine, taken = self._places.get(worker), set(self._places.values())
         job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
         waiting.remove(job)

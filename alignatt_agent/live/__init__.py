@@ -1,1 +1,1 @@
-"""Translation of a recording, a stream or a microphone to text and subtitles."""
+"""Translate a recording, a stream, or microphone input to text and subtitles."""

@@ -1,13 +1,13 @@
-"""Translate a recording, a stream or the microphone into one or more languages.
+"""Translate a recording, a stream, or microphone input into one or more languages.
 
 Examples:
   print the text as it is emitted:
     alignatt translate talk.mp3 --target de
 
-  write subtitles in three target languages and in the spoken one (talk.de.srt, talk.it.srt, ...):
+  write subtitles in three target languages and the spoken language (talk.de.srt, ...):
     alignatt translate talk.mp4 --target de it zh en --format srt
 
-  translate a talk of the embedded dev set, without downloading models:
+  translate a talk from the embedded dev set without downloading models:
     alignatt translate micro_models/devset/wav/talk-a.wav --target de it zh --config micro-low
 
   write roll-up captions from the microphone; press Enter to stop:
@@ -21,17 +21,17 @@ Examples:
     alignatt translate talk.wav --target de --context terms.txt --config iwslt26-high
 
 formats
-  txt     one sentence per line, written when it is emitted
-  srt vtt subtitles: two lines of 42 columns (16 characters of Chinese), 5/6 to 7 s each
-  jsonl   one object per emitted unit: target, text, start and end of the words that it translates,
-          and emission_time (seconds of audio so far; with mic, seconds of real time)
+  txt     one sentence per line, written as it is emitted
+  srt vtt subtitles: up to two lines of 42 columns (16 Chinese characters), shown for 5/6 s to 7 s
+  jsonl   one object per emitted unit: target, text, start and end of its source words, and
+          emission_time (seconds of audio so far; with mic, seconds of real time)
 
-txt and jsonl are printed unless --output is given; srt and vtt are always written to files. The
-files are named STEM.CODE.FORMAT; the default STEM is the name of the recording. Existing files are
-refused unless --overwrite is given.
+The formats txt and jsonl are printed unless --output is specified. The formats srt and vtt are
+always written to files. The files are named STEM.CODE.FORMAT; the default STEM is the name of the
+recording. Existing files are replaced only with --overwrite.
 
 exit status: 0 success; 1 failure while running; 2 failure before the start; 130 interrupted. After
-a failure or an interrupt, the output so far is written.
+a failure or an interruption, the output so far is written.
 """
 
 import argparse
@@ -60,22 +60,22 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.audio import AudioError
 
 REAL, LAPTOP = "default-low", "laptop-low"
-"""Configurations with real models: the default, which needs a GPU, and one that needs none."""
+"""Configurations with real models: the default, which requires a GPU, and one that does not."""
 
 ATTEMPTS = 3
 """Number of successive failures after which the stream ends."""
 
 LONG_S = 30.0
-"""Seconds of audio without any word after which a warning is printed."""
+"""Seconds of audio without words after which a warning is printed."""
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the command-line parser."""
     parser = argparse.ArgumentParser("alignatt translate", **page(__doc__))
     add = parser.add_argument
     text = "a recording, an address that FFmpeg can open, mic, or - for standard input"
     add("input", nargs="?", metavar="FILE|URL|mic|-", help=text)
-    captions = "target languages; the spoken language gives captions of the speech itself"
+    captions = "target languages; the spoken language yields captions of the speech itself"
     shared_options(
         parser,
         "set",
@@ -84,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
         target={"required": True, "help": captions},
         output={"metavar": "STEM", "help": "write to STEM.CODE.FORMAT instead of the terminal"},
     )
-    add("--format", choices=FORMATS, default="txt", help="format, see below; default %(default)s")
+    add("--format", choices=FORMATS, default="txt", help="format (see below); default %(default)s")
     text = (
         "time of a subtitle: when the words were spoken, or when the translation was emitted; "
         "default %(default)s"
@@ -94,18 +94,18 @@ def build_parser() -> argparse.ArgumentParser:
     add("--context", metavar="FILE|TERMS", help=text)
     text = "read raw 16-bit mono samples at this rate, in Hz"
     add("--raw", type=int, metavar="RATE", help=text)
-    add("--overwrite", action="store_true", help="replace files that exist")
+    add("--overwrite", action="store_true", help="replace existing files")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command; return the exit status."""
     parser = build_parser()
     given = parser.parse_intermixed_args(argv)
     if given.input is None and len(given.target) > 1:  # --target de talk.wav
         given.input = given.target.pop()
     if given.input is None:
-        parser.error("expected FILE, URL, mic or -")
+        parser.error("no input: expected FILE, URL, mic or -")
     targets = list({item.code: item for item in map(language, given.target)}.values())
     overrides = parse_overrides(given.overrides)
     if given.source is not None:
@@ -153,12 +153,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
-    """Refuse outputs that exist or cannot be written."""
+    """Reject outputs that exist or cannot be written."""
     if not os.access(stem.parent, os.W_OK):
         raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
     for path in paths:
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
-            raise ConfigError(f"--output: {path} is a folder, or is not writable")
+            raise ConfigError(f"--output: {path} is a folder or is not writable")
         if path.is_file() and not overwrite:
             raise ConfigError(f"{path} exists: add --overwrite, or choose another --output")
 
@@ -168,7 +168,7 @@ _ENDS = signal.SIGTERM, signal.SIGHUP
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """Stop as after Ctrl-C, so that files are written; ignore further signals."""
+    """Stop as for Ctrl-C, so that files are written; ignore further signals."""
     for one in _ENDS:
         signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -177,7 +177,7 @@ def _interrupt(number: int, frame: object) -> None:
 def choose(
     runtime: Runtime, name: str | None, overrides: Mapping[str, object], targets: Sequence[Language]
 ) -> Resolved:
-    """Choose the named configuration, or the default one."""
+    """Load and resolve the specified configuration or, without a ``name``, the default one."""
     config = load_config(name or REAL, overrides)
     if is_embedded(config.models):
         print(f"note: {name} translates only {_SMALL}", file=sys.stderr)
@@ -194,14 +194,14 @@ def choose(
         ) from None
 
 
-_SMALL = f"a small generated language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
+_SMALL = f"a small artificial language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
 
 
 @dataclass
 class LiveTranslation:
-    """A stream, the outputs of its languages by code, and the exit status so far.
+    """A stream, its outputs by language code, and the exit status so far.
 
-    The ``clock`` gives the times of emission; without one, they are the amount of audio so far.
+    ``clock`` returns the emission times. Without it, they are the length of the audio so far.
     """
 
     stream: Stream
@@ -213,7 +213,7 @@ class LiveTranslation:
     _told: set[str] = field(default_factory=set)
 
     def follow(self, chunks: Iterable[FloatArray]) -> None:
-        """Translate all chunks, and report errors."""
+        """Translate all chunks and report errors."""
         self._begin = self.clock() if self.clock else 0.0
         failed = 0
         try:
@@ -224,7 +224,7 @@ class LiveTranslation:
                     self._fail(f"stopped after {ATTEMPTS} errors in a row")
                     return
             if chunk is None:
-                self._fail("the input has no audio")
+                self._fail("the input contains no audio")
         except AudioError as error:
             self._fail(str(error))
         for _ in range(ATTEMPTS):
@@ -259,7 +259,7 @@ class LiveTranslation:
         return not step.failures
 
     def _write(self, code: str, call: Callable[[], str | None]) -> str | None:
-        """Write to one output; if that fails, the others continue."""
+        """Write to one output; if writing fails, report the error and continue."""
         try:
             return call()
         except BrokenPipeError:
@@ -269,7 +269,7 @@ class LiveTranslation:
             return None
 
     def _fail(self, message: str) -> None:
-        """Report an error, unless it was reported before."""
+        """Report an error unless it has been reported before."""
         self.status = EngineError.exit_status
         if message not in self._told:
             self._told.add(message)

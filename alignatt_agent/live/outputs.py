@@ -1,4 +1,4 @@
-"""Outputs of a translation: running text, JSON lines, subtitles."""
+"""Outputs of a translation: running text, JSON lines, and subtitles."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from alignatt_agent.live.subtitles import Cue, Said
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S, RATIO = 10.0, 20
-"""Seconds between two writes of subtitles, and the minimum ratio to the duration of a write."""
-APPROXIMATE = "times are approximate: words are timed by the first hypothesis with the word"
+"""Minimum pause between writes of subtitles: in seconds, and in multiples of a write's duration."""
+APPROXIMATE = "times are approximate: each word is timed by the first hypothesis that contains it"
 
 
 def output_path(stem: Path, target: Language, form: str) -> Path:
-    """Return the file of a language."""
+    """Return the output path for a language."""
     return stem.with_name(f"{stem.name}.{target.code}.{form}")
 
 
 def build_output(
     form: str, target: Language, times: str, stem: Path | None, labelled: bool, aligned: bool = True
 ) -> Output:
-    """Return the output of one language, to a new file or, without a ``stem``, to the terminal.
+    """Return the output for one language: a new file or, without a ``stem``, the terminal.
 
-    Lines on the terminal begin with the language if ``labelled``. Without an aligner, outputs mark
-    times as approximate.
+    If ``labelled``, lines on the terminal begin with the language code. If not ``aligned``, outputs
+    mark times as approximate.
     """
     path = output_path(stem, target, form) if stem is not None else None
     if path is not None and form in ("srt", "vtt"):
@@ -42,7 +42,7 @@ def build_output(
 
 
 class _Written:
-    """Output that is written immediately, to a file or to the terminal."""
+    """Output that is written to a file or the terminal immediately."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -57,7 +57,7 @@ class _Written:
 
 
 class Text(_Written):
-    """Running text, one sentence per line; a labelled line is written when it is complete."""
+    """Running text, one sentence per line; a labeled line is written when it is complete."""
 
     def __init__(self, path: Path | None, target: Language, label: str) -> None:
         super().__init__(path)
@@ -75,7 +75,7 @@ class Text(_Written):
             self._write()
 
     def close(self) -> str:
-        """End the last line."""
+        """End the last line and close the file."""
         if self._last:
             self._end()
         return super().close()
@@ -86,12 +86,12 @@ class Text(_Written):
         self._write()
 
     def _write(self) -> None:
-        line, self._line = self._line, ""  # after a failed write the stream keeps its buffer
+        line, self._line = self._line, ""  # after a failed write, the stream keeps its buffer
         print(line, end="", file=self._stream, flush=True)
 
 
 def json_line(target: str, unit: Said, **more: bool) -> str:
-    """Return ``{target, text, start, end, emission_time[, interpolated], ...}``, in seconds."""
+    """Return a unit as a JSON line, with times in seconds."""
     spoken = {"start": round(unit.spoken.start, 3), "end": round(unit.spoken.end, 3)}
     line = {"target": target, "text": unit.text, **spoken, "emission_time": round(unit.at, 3)}
     more = {"interpolated": True, **more} if unit.spoken.interpolated else more
@@ -99,7 +99,7 @@ def json_line(target: str, unit: Said, **more: bool) -> str:
 
 
 class JsonLines(_Written):
-    """One line per unit."""
+    """JSON lines, one per unit."""
 
     def __init__(self, path: Path | None, target: Language, aligned: bool) -> None:
         super().__init__(path)
@@ -114,11 +114,11 @@ class JsonLines(_Written):
 
 
 class Subtitles:
-    """Cues of all units so far, written in intervals, as a process may be killed."""
+    """Cues of all units so far, written at intervals because the process may be killed."""
 
     def __init__(self, path: Path, target: Language, times: str, aligned: bool) -> None:
         self._path = path
-        # Times of emission are exact.
+        # Emission times are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
         self._format: Callable[[Sequence[Cue]], str] = subtitles.srt
         if path.suffix == ".vtt":
@@ -137,10 +137,10 @@ class Subtitles:
             self._due = end + max(WRITE_S, RATIO * (end - begin))
 
     def close(self) -> str:
-        """Write all cues."""
+        """Write all cues and return a summary."""
         cues, form = self._write(), self._form
         pace = form.speed if form.spaced else form.speed / 2
-        fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters a second"
+        fast = f", {subtitles.too_fast(cues, form)} above {pace:g} characters per second"
         fast = fast if self._cut is subtitles.spoken_cues else ""  # roll-up lines are shown longer
         guessed = sum(unit.spoken.interpolated for unit in self._units)
         more = f"; times of {guessed} of {len(self._units)} units are interpolated"

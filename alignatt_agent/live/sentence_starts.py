@@ -1,6 +1,6 @@
-"""Beginnings of sentences in text that is appended unit by unit.
+"""Detect sentence starts in text that is appended unit by unit.
 
-Whether a period ends a sentence can depend on the next unit, e.g. after ``3.``. No sentence begins
+The next unit can determine whether a period ends a sentence, e.g. after ``3.``. No sentence begins
 inside a word.
 """
 
@@ -9,7 +9,7 @@ from alignatt_agent.translation.units import is_punctuation, part
 
 
 def begins_sentence(before: str, text: str, code: str) -> bool:
-    """Whether ``text``, in the language ``code``, begins a sentence where ``before`` ends."""
+    """Return whether ``text`` in the language ``code`` begins a sentence after ``before``."""
     last, first = before.split()[-2:], text.split()[:1]
     if not last or not first:
         return not last

@@ -1,4 +1,4 @@
-"""Sources of audio, and their division into chunks."""
+"""Read audio sources and divide the audio into chunks."""
 
 import contextlib
 import queue
@@ -20,9 +20,9 @@ from alignatt_agent.types.audio import AudioError, Recording
 MICROPHONE, STDIN = "mic", "-"
 
 AHEAD = 1 << 14
-"""Number of pieces to read ahead: minutes of audio, so none are lost while the models load."""
+"""Number of pieces to read ahead: minutes of audio, so that none is lost while the models load."""
 NOTE_S, STALL_S = 10.0, 60.0
-"""Seconds without data after which a note is printed, and after which reading fails."""
+"""Seconds without data after which a note is printed and after which reading fails."""
 
 RECORDERS = (
     ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
@@ -33,7 +33,7 @@ RECORDERS = (
 
 
 def name_of(source: str) -> str:
-    """Return the stem of the output files of a source."""
+    """Return the stem of a source's output files."""
     if source == STDIN:
         return "stdin"
     path = source.partition("?")[0] if "://" in source else source
@@ -41,10 +41,10 @@ def name_of(source: str) -> str:
 
 
 class Source:
-    """A path, an address, ``"mic"`` or ``"-"``, read in a thread so that Ctrl-C ends a wait.
+    """A path, an address, ``"mic"``, or ``"-"``, read in a thread so that Ctrl-C interrupts a wait.
 
-    Paths and web addresses are opened once, on creation, so that no engine starts if they are
-    wrong; other sources may wait for a sender. ``rate`` is the rate of raw samples, in Hz.
+    Paths and web addresses are opened on creation, so that no engine starts if they are wrong.
+    Other sources are opened later. ``rate`` is the sampling rate of raw samples, in Hz.
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
@@ -82,12 +82,12 @@ class Source:
         return not self._box.empty()
 
     def _open(self) -> None:
-        """Open the source, and start to read it."""
+        """Open the source and start reading it."""
         given: tuple[Any, ...] = self._source, self._source, self._rate
         if self._source == MICROPHONE:
             given = self._end.enter_context(_microphone()), "the microphone", SAMPLE_RATE
         elif self._source == STDIN:
-            # A buffered reader would wait for 32 KiB, a second of audio.
+            # A buffered reader would wait for 32 KiB (one second of audio).
             stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
             given = stream, "standard input", self._rate
         self._name = given[1]
@@ -99,7 +99,7 @@ class Source:
             self._limit_s = STALL_S
 
     def _read(self, *given: Any) -> None:
-        """Read in a separate thread."""
+        """Read the source in a separate thread."""
         try:
             with Recording(*given) as recording:
                 self._box.put(recording)
@@ -110,7 +110,7 @@ class Source:
             self._box.put(error)
 
     def _next(self) -> Recording | FloatArray | None:
-        """Wait for the next item."""
+        """Wait for the next item and return it."""
         waited_s = 0.0
         while True:
             try:
@@ -130,10 +130,10 @@ class Source:
 def chunks(
     pieces: Iterable[FloatArray], size: int, waits: Callable[[], bool] | None = None
 ) -> Iterator[FloatArray]:
-    """Yield chunks of exactly ``size`` samples; the last one before the end or an error is shorter.
+    """Yield chunks of exactly ``size`` samples; the last one may be shorter.
 
-    If ``waits`` is given, it returns whether more audio is available. A chunk then contains all the
-    available audio, at least ``size`` samples, so that a slow machine gets longer chunks.
+    If provided, ``waits`` returns whether more audio is available. In this case, a chunk contains
+    all available audio (at least ``size`` samples), so that a slow machine gets longer chunks.
     """
     kept = np.zeros(0, np.float32)
     broken: AudioError | None = None
@@ -145,7 +145,7 @@ def chunks(
                 yield kept[:end]
                 kept = kept[end:]
     except AudioError as error:
-        broken = error  # raised after the audio before it
+        broken = error  # raised after the preceding audio is yielded
     if kept.size:
         yield kept
     if broken is not None:
@@ -154,12 +154,12 @@ def chunks(
 
 @contextlib.contextmanager
 def _microphone() -> Iterator[IO[bytes]]:
-    """Record the microphone until Enter is pressed."""
+    """Record from the microphone until Enter is pressed."""
     command = _recorder()
-    # In its own session, so that Ctrl-C reaches only this process.
+    # The recorder runs in its own session, so that Ctrl-C reaches only this process.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
     assert recorder.stdout is not None
-    stop = "press Enter to stop" if sys.stdin.isatty() else "end the recorder to stop"
+    stop = "press Enter to stop" if sys.stdin.isatty() else "terminate the recorder to stop"
     print(f"listening to the microphone with {command[0]}; {stop}", file=sys.stderr)
     try:
         if sys.stdin.isatty():
@@ -189,7 +189,7 @@ def _recorder() -> tuple[str, ...]:
 def with_progress(
     chunks: Iterable[FloatArray], seconds: float | None, shown: bool
 ) -> Iterable[FloatArray]:
-    """Show the progress in seconds of audio, and the remaining time."""
+    """Show the progress in seconds of audio and the remaining time."""
     often = 0.5 if sys.stderr.isatty() else 10
     with tqdm(
         total=seconds, unit=" s of audio", unit_scale=True, disable=not shown, mininterval=often

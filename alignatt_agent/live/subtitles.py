@@ -1,8 +1,8 @@
-"""Convert units with times to subtitles: readable cues of two lines, as SRT or WebVTT.
+"""Convert timed units to subtitles: readable cues of two lines, as SRT or WebVTT.
 
-Width is measured in columns; a wide character, e.g. a Chinese one, takes two. The limits follow
-broadcast guidelines: two lines of 42 columns (16 full-width characters), 5/6 s to 7 s, two
-frames between cues, 17 characters per second (9 in Chinese).
+Width is measured in columns; a Chinese or other wide character takes up two. The limits follow
+broadcast guidelines: two lines of 42 columns (16 full-width characters), durations of 5/6 s to 7 s,
+gaps of two frames, and 17 characters per second (9 in Chinese).
 """
 
 import unicodedata
@@ -24,22 +24,22 @@ LINES = 2
 SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
-"""Longest silence between two words of a cue."""
+"""Longest silence between two words of a cue, in seconds."""
 SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
-"""Shifts of a cue from its first word that are tried to gain reading time: -0.5 s to 2 s."""
+"""Shifts of a cue's start that are tried to gain reading time: -0.5 s to 2 s."""
 FASTEST = 25 / 17
-"""Maximum multiple of the reading speed, exceeded only if no shift prevents it."""
+"""Maximum multiple of the reading speed; cues exceed it only if no shift prevents this."""
 NEAR = 8
-"""Number of units in which the start of the next cue is sought, as word orders differ."""
+"""Number of units searched for the start of the next cue, because word orders differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """An emitted unit."""
 
-    text: str  # to append, including the space before it
-    spoken: SourceSpan  # the time of the words that it translates
-    at: float  # the time at which it was emitted, in seconds; it never decreases
+    text: str  # text to append, including the space before it
+    spoken: SourceSpan  # time of the source words
+    at: float  # emission time in seconds, which never decreases
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The maximum columns of a line and the reading speed (columns per second) of a language."""
+    """The maximum columns per line and the reading speed (columns per second) of a language."""
 
     spaced: bool
     columns: int
@@ -65,19 +65,19 @@ SPACED, UNSPACED = Layout(True, 42, 17.0, "en"), Layout(False, 32, 18.0, "zh")
 
 
 def layout(target: Language) -> Layout:
-    """Return the layout of a language; it depends on whether words are separated by spaces."""
+    """Return the layout for a language, which depends on whether spaces separate words."""
     return replace(SPACED if target.spaced else UNSPACED, code=target.code)
 
 
 def width(text: str) -> int:
-    """Return the width of ``text`` in columns; combining marks have none."""
+    """Return the width of ``text`` in columns; combining marks have no width."""
     return sum(_columns(char) for char in text.strip())
 
 
 def spoken_cues(units: Sequence[Said], form: Layout) -> list[Cue]:
-    """Divide the ``units`` of a recording into cues at the times of the speech.
+    """Divide the ``units`` of a recording into cues that follow the times of the speech.
 
-    A cue begins at the time of its earliest source word, plus one of ``SHIFTS_S``; only the minimum
+    A cue begins at the time of its earliest source word, plus one of ``SHIFTS_S``. Only the minimum
     duration of the previous cue may delay it further.
     """
     groups = _groups(list(_atoms(units, form)), form)
@@ -115,12 +115,12 @@ def too_fast(cues: Iterable[Cue], form: Layout) -> int:
 
 
 def srt(cues: Iterable[Cue]) -> str:
-    """Return cues as SubRip."""
+    """Return cues in SubRip format."""
     return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, 1))
 
 
 def vtt(cues: Iterable[Cue], note: str = "") -> str:
-    """Return cues as WebVTT, with a note at the beginning."""
+    """Return cues in WebVTT format, with an optional note at the beginning."""
     head = ["WEBVTT\n", *([f"NOTE {note}\n"] if note else [])]
     return "\n".join([*head, *(_block(cue, ".", partial(escape, quote=False)) for cue in cues)])
 
@@ -143,7 +143,7 @@ def _columns(char: str) -> int:
 
 
 def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[Said]:
-    """Join units between which a line cannot break; if ``live``, no unit waits for a later one."""
+    """Join units between which a line cannot break; if ``live``, never wait for a later unit."""
     held: Said | None = None
     for unit in chain.from_iterable(_cut(unit, form.columns) for unit in units):
         waits = held is not None and live and unit.at > held.at
@@ -162,10 +162,10 @@ def _atoms(units: Iterable[Said], form: Layout, live: bool = False) -> Iterator[
 
 
 def _sticks(left: str, right: str, spaced: bool) -> bool:
-    """Whether two neighboring units must be on one line."""
+    """Return whether two neighboring units must be on one line."""
     if right[0] in (" ", "\u3000") or is_punctuation(right):
         return is_punctuation(right)
-    return spaced or right[0].isspace() or not part(left, right)  # a no-break space
+    return spaced or right[0].isspace() or not part(left, right)  # i.e. a no-break space
 
 
 def _cut(unit: Said, columns: int) -> Iterator[Said]:
@@ -184,9 +184,9 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
     texts = [unit.text for unit in atoms]
     befores = map("".join, pairwise(["", *texts]))
     pairs = zip(befores, texts[1:], strict=False)
-    # The item at -1 is the place before the first unit.
+    # The item at index -1 stands for the position before the first unit.
     ends = [*(begins_sentence(before, text, form.code) for before, text in pairs), True, True]
-    best = [(0.0, 0)]  # cost of the cues up to a unit, and begin of the last of them
+    best = [(0.0, 0)]  # cost of the cues up to a unit, and start of the last cue
     for end in range(1, len(atoms) + 1):
         closed = ends[end - 1] or end == len(atoms)
         cut = 0 if closed else 1 if ends_clause(atoms[end - 1].text) else 3
@@ -196,7 +196,7 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
             missing_s = columns / form.speed - max(0.0, coming - start)
             cost = best[begin][0] + 1 + cut + 2 * max(0.0, missing_s)
             if inner := sum(ends[begin : end - 1]):
-                cost += 2 * inner if closed else 30  # no sentence may begin inside the previous cue
+                cost += 2 * inner if closed else 30  # an unfinished sentence must begin its cue
             elif not (closed and ends[begin - 1]):
                 cost += 2 * max(0.0, 1 - columns / form.columns)  # a fragment
             options.append((cost, begin))
@@ -210,8 +210,8 @@ def _groups(atoms: Sequence[Said], form: Layout) -> list[Sequence[Said]]:
 
 
 def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[int, int, float]]:
-    """Yield where a cue that ends before ``atoms[end]`` may begin, its columns, and its start."""
-    columns = line = 0  # of the text after it, including the space before it
+    """Yield the first unit, columns, and start of each possible cue that ends before ``end``."""
+    columns = line = 0  # of the text after ``begin``, including the space before this text
     rows, start, last = 1, inf, -inf
     for begin in range(end - 1, -1, -1):
         spoken, text = atoms[begin].spoken, atoms[begin].text
@@ -226,12 +226,12 @@ def _fitting(atoms: Sequence[Said], end: int, form: Layout) -> Iterator[tuple[in
 
 
 def _starts(groups: Sequence[Sequence[Said]], form: Layout) -> list[float]:
-    """Return when cues begin: with the fewest fast cues, and then the smallest shifts."""
+    """Return the cue starts with the fewest fast cues and, among those, the smallest shifts."""
     texts = ["".join(unit.text for unit in group) for group in groups]
     read = [max(SHORTEST_S, width(text) / form.speed) for text in texts]
     heard = [min(unit.spoken.start for unit in group) for group in groups]
     heard = list(accumulate(heard, lambda before, own: max(before + SHORTEST_S + GAP_S, own)))
-    found = [{inf: (0.0, inf)}]  # from the last cue back, by start: the cost, and the next start
+    found = [{inf: (0.0, inf)}]  # from the last cue backward, by start: cost and next start
     for at, needed in zip(heard[::-1], read[::-1], strict=True):
         options = {}
         for start in [max(0.0, at + shift) for shift in SHIFTS_S]:
@@ -254,7 +254,7 @@ def _haste(given_s: float, needed_s: float) -> float:
 
 
 def _wrap(group: Sequence[Said], form: Layout) -> tuple[str, ...]:
-    """Return one line, or two lines of similar width, which break after a clause if possible."""
+    """Return one line, or two lines of similar width, broken after a clause if possible."""
     texts = [unit.text for unit in group]
     whole = "".join(texts).strip()
     if width(whole) <= form.columns:

@@ -1,4 +1,4 @@
-"""Propose names and terms for speech.context from a paper, slides or notes on the talk.
+"""Propose names and terms for speech.context from a paper, slides, or notes on the talk.
 
 The command needs no model: it counts capitalized words inside sentences and prints a list. Check
 the list before you use it.
@@ -8,10 +8,10 @@ Examples:
     alignatt terms notes.txt --least 1 --most 30
     alignatt translate talk.wav --target de --context terms.txt
 
-A line may prescribe a translation for all targets or for some of them: "term = translation",
-"term = de: Begriff | it: termine". A TSV file whose first line consists of language codes is a
-glossary: every row becomes such a line; the first column is the spoken language. To read a PDF,
-install the extra pdf.
+A line may prescribe a translation for all targets ("term = translation") or for some targets
+("term = de: Begriff | it: termine"). A TSV file whose first line consists of language codes is a
+glossary. Each other row becomes such a line, and the first column contains the spoken language.
+To read a PDF, install alignatt_agent[pdf].
 """
 
 import argparse
@@ -28,11 +28,11 @@ from alignatt_agent.config.resources import read_text
 _CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
 _NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
 _RUN = re.compile(rf"(?:(?:(?<=[\w,;)] )|(?<=[(\"])){_NAME}|{_MIXED})(?: (?:{_NAME}|{_MIXED}))*")
-"""Words with a capital; at the start of a sentence, another letter must be a capital."""
+"""Words with a capital letter; at the start of a sentence, the first letter does not count."""
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the command-line parser."""
     parser = argparse.ArgumentParser("alignatt terms", **page(__doc__))
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="PDF, UTF-8 text, or TSV")
@@ -71,7 +71,7 @@ def propose(text: str, least: int = 2) -> list[str]:
 def _read(path: Path) -> str:
     text = _pdf(path) if path.suffix.lower() == ".pdf" else read_text(path)
     if not text.strip():
-        raise ConfigError(f"{path} contains no text; run text recognition on scanned pages first")
+        raise ConfigError(f"{path} contains no text: run text recognition on scanned pages first")
     return text
 
 
@@ -88,7 +88,7 @@ def _pdf(path: Path) -> str:
 
 
 def _line(codes: Sequence[str], row: Sequence[str]) -> str:
-    """Return the line for a row of a glossary, which has one column per language."""
+    """Return the line for a row of a glossary with one column per language."""
     term, *cells = (cell.strip() for cell in row)
     given = [f"{code}: {cell}" for code, cell in zip(codes[1:], cells, strict=False) if cell]
     return f"{term} = {' | '.join(given)}" if given else term

@@ -21,26 +21,26 @@ MAX_MESSAGE = 256 * 1024
 """Maximum length of a client's message, in bytes."""
 
 MAX_EVENT = 20 * 2**20 + 4096
-"""Maximum length of an event of OpenAI's protocol, in bytes: 15 MiB of audio in base64."""
+"""Maximum length of an OpenAI event, in bytes. It allows 15 MiB of base64-encoded audio."""
 
 MOST_WAITING = 32
-"""Number of WebSockets that may be open in addition to those of speakers."""
+"""Maximum number of open WebSockets beyond the number of speaker slots."""
 
 MOST_GUESSES, STRONG = 20, 16
-"""Wrong tokens that an address may send per minute; afterwards, minimum length of its tokens."""
+"""Maximum number of wrong tokens per minute and address, and minimum token length after that."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
-"""WebSocket close codes: forbidden, message too long, internal error, try later, server stops."""
+"""WebSocket close codes: forbidden, message too long, internal error, try later, shutdown."""
 
 _STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
 
 class RefusedError(AlignAttError):
-    """A refused request: a code for programs, a message, and two statuses.
+    """Rejection of a request, with a code for programs, a message, and two status codes.
 
-    ``close`` is the WebSocket status; it also determines the HTTP status, unless one is given.
+    The WebSocket close code, ``close``, determines the HTTP status if ``status`` is ``None``.
     """
 
     def __init__(
@@ -53,39 +53,39 @@ class RefusedError(AlignAttError):
 
 
 def gone(error: Exception) -> RefusedError:
-    """Return the error of a talk whose engines failed."""
+    """Return the error for a talk whose engines failed."""
     return RefusedError(
         "engine", f"{error}; the engines are being restarted: try again in a minute", LATER
     )
 
 
 def public(text: str) -> str:
-    """Remove the folders of this machine from a message, and truncate it."""
+    """Remove this machine's folder paths from a message, and truncate the message."""
     return re.sub(r"(?<![\w/:.~-])(?:/[^\s/'\":,;()]+)+/(?=[^\s/])", "", text)[:1500]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens, allowed origins, and limits of connections."""
+    """Tokens, allowed origins, and connection limits."""
 
-    token: str | None = None  # secrets of speakers, one per line; each one has reserved places
+    token: str | None = None  # secrets of speakers, one per line; each secret reserves a slot
     viewer_token: str | None = None  # secret of viewers
     origins: Collection[str] = ()  # other hosts whose pages may connect as speakers
     embed: Collection[str] = ()  # other hosts whose pages may show captions
-    hosts: Collection[str] = ()  # host names that clients may use for this server; empty: any
+    hosts: Collection[str] = ()  # host names of this server that clients may use; if empty, any
     address: str | None = None  # address in viewers' links, e.g. http://192.168.1.20:8080
     max_speakers: int = 2
     max_viewers: int = 200
-    idle_s: float = 60.0  # a speaker is disconnected after this time without a message
-    keep_s: float = 600.0  # the text of an empty room is kept for this time
-    publish: Collection[str] = ()  # destinations of captions, see ``publish.destination``
-    silent_s: float = 10.0  # time for the first message, and silence before a speaker is replaced
-    # Hashes of the wrong tokens of the last minute, by address.
+    idle_s: float = 60.0  # time without a message after which a speaker is disconnected
+    keep_s: float = 600.0  # time for which the text of an empty room is kept
+    publish: Collection[str] = ()  # destinations of captions; see ``publish.destination``
+    silent_s: float = 10.0  # limit for the first message; silence after which a slot is freed
+    # Hashes of the wrong tokens received in the last minute, by address.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
-    journal: Path | None = None  # folder of the ``Journal``; without it, no text is on disk
+    journal: Path | None = None  # folder of the ``Journal``; if ``None``, no text is stored
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
-        """Return a link to captions that contains only the viewers' token.
+        """Return a link to captions that contains no token except the viewers' token.
 
         ``path`` is the path prefix that a proxy adds to the pages.
         """
@@ -95,19 +95,19 @@ class Limits:
         return f"{base}{below}/captions?{urlencode(query | token)}"
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> str:
-        """Return the token of a connection; refuse wrong tokens and pages of unknown hosts."""
+        """Return the token of a connection; reject wrong tokens and pages from unknown hosts."""
         host = connection.headers.get("host", "")
         names = {*self.hosts, *(_host(origin) for origin in self.origins)}
         if self.hosts and _host(f"//{host}") not in names:
-            # DNS rebinding: a foreign page's host name now points to this machine.
+            # DNS rebinding: the host name of a foreign page now resolves to this machine.
             raise RefusedError(
-                "host", f"unknown host name {host!r}: start with --origin https://{host}"
+                "host", f"unknown host name {host!r}: restart with --origin https://{host}"
             )
         origin = connection.headers.get("origin")
         known = {*self.origins, *(self.embed if viewing else ())}
         if origin and _split(origin).netloc != host and origin not in known:
             option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
-            raise RefusedError("origin", f"pages of {origin[:80]} are refused: start with {option}")
+            raise RefusedError("origin", f"origin {origin[:80]} is rejected: restart with {option}")
         given, client = _shown(connection), connection.client
         address = ":".join(client.host.split(":")[:4]) if client else ""  # IPv6: the network part
         wrong = self.guesses.get(address, set())
@@ -134,7 +134,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _shown(connection: HTTPConnection) -> str:
-    """Return the token from the URL (browsers cannot set headers) or the header of a request."""
+    """Return a request's token from the URL (browsers cannot set headers) or from a header."""
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     given = value if scheme.lower() == "bearer" else ""
     return connection.query_params.get("token") or given.strip()

@@ -1,4 +1,4 @@
-"""Create the ASGI application: pages, sockets, server-sent events and health on one port."""
+"""Create the ASGI application: pages, WebSockets, server-sent events, and ``/health``."""
 
 import asyncio
 import contextlib
@@ -39,12 +39,12 @@ from alignatt_agent.types import EngineError
 PAGES = Path(__file__).parent / "pages"
 
 _TEXTS = f"export const REASONS = {json.dumps(REASONS)}"
-"""The reason texts of the policies, as a JavaScript module for the pages."""
+"""The policies' reason texts, as a JavaScript module for the pages."""
 
 LOGGER = logging.getLogger(__name__)
 
 HEARTBEAT_S = 15
-"""Seconds between events of the server, because proxies close silent connections."""
+"""Seconds between pings to viewers, because proxies close silent connections."""
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -52,14 +52,14 @@ HEADERS = {
     "permissions-policy": "microphone=(self)",
     "cache-control": "no-cache",
 }
-"""Headers of all responses: no referrer, as it may contain a token, and no cached scripts."""
+"""Headers of all responses: no referrer, because it may contain a token, and no stale scripts."""
 
 
 def _policy(embed: Collection[str], style: str = "") -> str:
-    """Return the content security policy of a page, which may load nothing from other servers.
+    """Return a page's content security policy, which blocks content from other servers.
 
-    ``embed`` lists the origins that may show the page in a frame. ``style`` is an additional source
-    of styles: OBS inserts the user's CSS into the overlay as a style element.
+    ``embed`` lists the origins that may show the page in a frame. ``style`` adds a source of styles
+    for OBS, which inserts the user's CSS into the overlay as a style element.
     """
     framing = " ".join(["'self'", *embed])
     return (
@@ -70,12 +70,12 @@ def _policy(embed: Collection[str], style: str = "") -> str:
 
 
 def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlette:
-    """Return the ASGI application of a service whose engines are loaded."""
+    """Return the ASGI application for a service whose engines are loaded."""
     limits = service.limits
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        AppStatus.enable_automatic_graceful_drain = False  # viewers first receive the last text
+        AppStatus.enable_automatic_graceful_drain = False  # ``drain`` first sends the last text
         watching = asyncio.create_task(service.watch())
         posting = [asyncio.create_task(publish(service.viewer, item)) for item in limits.publish]
         try:
@@ -121,7 +121,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
         kind = "json" if request.url.path.endswith("json") else query.get("format", "srt")
         room = service.rooms.find(name)
         if room is None:
-            raise RefusedError("room", f"there is no room {name[:80]!r}", status=404)
+            raise RefusedError("room", f"room {name[:80]!r} does not exist", status=404)
         if kind not in FORMATS:
             text = f"unknown format {kind[:20]!r}; expected {', '.join(FORMATS)}"
             raise RefusedError("format", text, status=400)
@@ -178,12 +178,12 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
 
 def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRoute]:
-    """Return the routes of all wires, which share one count of connections."""
+    """Return the routes of all wires, which share one limit on connections."""
     opened: set[Connection] = set()
 
     def route(path: str, wire: ModuleType) -> WebSocketRoute:
         async def endpoint(socket: WebSocket) -> None:
-            await socket.accept()  # browsers receive the reason only on an open connection
+            await socket.accept()  # browsers receive a rejection only on an open connection
             connection = Connection(socket, service)
             try:
                 connection.token = service.limits.check(socket)
@@ -207,8 +207,8 @@ def _sockets(service: Service, wires: Sequence[ModuleType]) -> list[WebSocketRou
 
 
 def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> None:
-    """Count a connection; if there are too many, close the one with the longest silence."""
-    others = len((limits.token or "").splitlines()) - 1  # each other token reserves a place
+    """Count a connection; if there are too many, close the one that has been silent longest."""
+    others = len((limits.token or "").splitlines()) - 1  # each other token reserves a slot
     own = [one for one in opened if others > 0 and one.token == connection.token]
     full = len(opened) >= limits.max_speakers + MOST_WAITING
     crowd = own if len(own) >= max(1, limits.max_speakers - others) else opened if full else ()
@@ -218,7 +218,7 @@ def _admit(connection: Connection, opened: set[Connection], limits: Limits) -> N
 
 
 def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
-    """Close the connection with the longest silence; a speaker's only after ``silent_s``."""
+    """Close the longest-silent connection; speakers must have been silent for ``silent_s``."""
     now = time.monotonic()
     found = [one for one in crowd if now - one.since >= limits.silent_s * one.speaking]
     if found:
@@ -229,7 +229,7 @@ def _end_silence(crowd: Collection[Connection], limits: Limits) -> bool:
 
 
 def _refusal(service: Service, error: Exception) -> RefusedError:
-    """Count a refusal; log an internal error in one line, and send the client only its type."""
+    """Return and count a rejection; log internal errors, and disclose only their type."""
     if isinstance(error, EngineError):
         error = gone(error)
     if not isinstance(error, RefusedError):

@@ -1,29 +1,29 @@
-"""Translate talks live: a page for the speaker, captions for viewers.
+"""Translate talks live, with a page for the speaker and captions for viewers.
 
 Examples:
   serve the embedded models, which translate only talks such as those in micro_models/devset:
     alignatt serve --config micro-low
 
-  Open http://127.0.0.1:8080/ to translate the microphone or a file. If the room has a name such as
-  "talk", viewers can open its captions at any time:
-    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, a phone
-    http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, jsonl
-  show captions on the page of an event:
+  Open http://127.0.0.1:8080/ to translate speech from a microphone or a file. If the room has a
+  name such as "talk", viewers can open its captions at any time:
+    http://127.0.0.1:8080/captions?room=talk&target=de      for OBS, a projector, or a phone
+    http://127.0.0.1:8080/transcript?room=talk&target=de&format=srt      srt, vtt, txt, or jsonl
+  show captions on an event's page:
     alignatt serve --config micro-low --embed https://event.example.org
 
-  serve a lecture hall; the microphone needs HTTPS, which a proxy provides (docs/serve.md):
+  serve a lecture hall; the microphone requires HTTPS, which a proxy provides (docs/serve.md):
     export ALIGNATT_TOKEN=$(cat speaker.txt)      # openssl rand -hex 16 > speaker.txt
     alignatt serve --config default-low --host 0.0.0.0
     alignatt serve --config default-low --origin https://captions.example.org
 
-  serve many rooms with 4 to 20 replicas of the engines on a Ray cluster, six speakers on each:
+  serve many rooms with 4 to 20 engine replicas on a Ray cluster, up to six speakers per replica:
     alignatt serve --config default-low --ray 10.0.0.1:6379 --replicas 4 20 --max-speakers 6
 
 Audio is never stored. Text is kept in memory until its room has been empty for ten minutes. With
---journal DIR, text is also stored on disk, so that talks survive a restart of the server. After
-Ctrl-C, the server translates the last words of every speaker and then stops.
+--journal DIR, text is also stored on disk, so that talks survive a server restart. After Ctrl-C,
+the server translates the last words of every speaker and then stops.
 
-exit status: 0 stopped by a signal; 1 the engines failed; 2 failure before the start
+exit status: 0 stopped by a signal; 1 engine failure; 2 failure before the start
 """
 
 import argparse
@@ -52,37 +52,37 @@ _ADDRESS = re.compile(r"(https?://[\w.:\[\]-]+)(/[\w/.~-]*)?")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the command-line parser."""
     parser = argparse.ArgumentParser("alignatt serve", **page(__doc__))
     add = parser.add_argument
     shared_options(parser, "set", config={"required": True})
-    text = "address to listen on; all except loopback need --token; default %(default)s"
+    text = "address to listen on; non-loopback addresses require --token; default %(default)s"
     add("--host", default="127.0.0.1", help=text)
     add("--port", type=int, default=8080, help="port to listen on; default %(default)s")
-    text = "secrets of speakers, one per line (sent as ?token=... or Authorization: Bearer ...); "
+    text = "secrets of speakers, one per line, sent as ?token=... or as a bearer token; "
     text += "default: the environment variable ALIGNATT_TOKEN, which ps does not show"
     add("--token", default=os.environ.get("ALIGNATT_TOKEN"), help=text)
-    text = "public address of the server, for links; repeat for further hosts of speakers' pages"
+    text = "public address of the server, for links; repeat to allow speakers' pages on other hosts"
     add("--origin", action="append", default=[], metavar="URL", help=text)
-    text = "hosts of pages that may show captions, e.g. https://event.example.org"
+    text = "origins of pages that may show captions, e.g. https://event.example.org"
     add("--embed", nargs="+", default=[], metavar="ORIGIN", help=text)
     text = "maximum number of speakers (with --ray, per replica); default %(default)s"
     add("--max-speakers", type=int, default=2, metavar="N", help=text)
     add("--max-viewers", type=int, default=200, metavar="N", help="default %(default)s")
-    text = "time for which the text of an empty room is kept; default %(default)g"
+    text = "time for which the text of an empty room is kept, in seconds; default %(default)g"
     add("--keep", type=float, default=600.0, metavar="SECONDS", help=text)
     text = "post the captions of a room to YouTube or Zoom (docs/serve.md); repeatable"
     add("--publish", action="append", default=[], metavar="ROOM:LANGUAGE=URL", help=text)
     text = "store text (never audio) in this folder, so that talks and links survive a restart"
     add("--journal", type=Path, metavar="DIR", help=text)
     connection.add_options(parser, "serve")
-    text = "number of replicas of the engines, or its minimum and maximum; needs --ray; default 1"
+    text = "number of engine replicas, or its minimum and maximum; requires --ray; default 1"
     add("--replicas", type=int, nargs="+", metavar="N", help=text)
     return parser
 
 
 def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None = None) -> int:
-    """Run the command line; return the exit status.
+    """Run the command; return the exit status.
 
     As soon as clients can connect, ``begin`` is called with the address of the page.
     """
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
         destination(item, [*resolved.head_sets, config.source_language])
     if cluster is not None:
         return serve_on_ray(arguments, resolved, limits, cluster, replicas)
-    # These imports take seconds, so the command line is checked first.
+    # These imports take seconds, so the arguments are checked first.
     from alignatt_agent.serve.engines import SharedEngines
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
@@ -147,7 +147,7 @@ def serve_on_ray(
 
 
 def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
-    """Print the address, and a link for viewers."""
+    """Print the server's address and a link for viewers."""
     into = ", ".join(resolved.head_sets) or "any language"
     print(
         f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
@@ -159,30 +159,30 @@ def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
 def _base(host: str, port: int) -> str:
     if host in ("0.0.0.0", "::"):
         with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # sends no packet, but selects the address of the route
+            probe.connect(("192.0.2.1", 9))  # sends no packet, but selects the outgoing address
             host = probe.getsockname()[0]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def read_replicas(arguments: Namespace) -> tuple[int, int]:
-    """Return the minimum and the maximum number of replicas."""
+    """Return the minimum and maximum number of replicas."""
     given = arguments.replicas
     if given is None:
         return 1, 1
     if arguments.ray is None:
         raise ConfigError("--replicas needs --ray")
     if len(given) > 2 or not 1 <= given[0] <= given[-1]:
-        raise ConfigError(f"--replicas must be N, or a minimum and a maximum, got {given}")
+        raise ConfigError(f"--replicas must be a number, or a minimum and a maximum; got {given}")
     return given[0], given[-1]
 
 
 def read_limits(arguments: Namespace) -> Limits:
-    """Return the limits; a server that other machines can reach needs a token."""
+    """Return the limits; require a token if other machines can reach the server."""
     here, local = (arguments.host, arguments.port), is_loopback(arguments.host)
     if not local and not arguments.token:
         raise ConfigError(
-            f"--host {arguments.host} lets others connect: set a secret with ALIGNATT_TOKEN or "
-            "--token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
+            f"--host {arguments.host} lets other machines connect: set a secret with "
+            "ALIGNATT_TOKEN or --token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
         )
     for option in ("origin", "embed"):
         for item in getattr(arguments, option):
@@ -190,13 +190,13 @@ def read_limits(arguments: Namespace) -> Limits:
                 expected = f"--{option} must be an address such as https://talks.example.org"
                 raise ConfigError(f"{expected}, got {item!r}")
     for name in ("max_speakers", "max_viewers", "keep"):
-        if not getattr(arguments, name) > 0:  # nan, too
+        if not getattr(arguments, name) > 0:  # also rejects NaN
             option = name.replace("_", "-")
             raise ConfigError(f"--{option} must be greater than 0, got {getattr(arguments, name)}")
     if not 0 <= arguments.port < 2**16:
         raise ConfigError(f"--port must be between 0 and 65535, got {arguments.port}")
     viewers = None
-    if arguments.token:  # scrypt is slow, which prevents guessing
+    if arguments.token:  # scrypt is slow, which makes guessing impractical
         key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)
         viewers = key.hex()
     return Limits(

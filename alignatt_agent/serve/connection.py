@@ -17,10 +17,10 @@ from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
 
 SEND_S = 30.0
-"""Time after which a client that reads nothing is treated as disconnected."""
+"""Seconds after which a client that reads nothing is treated as disconnected."""
 
 REASON = 120
-"""Maximum length of the reason of a close, in bytes of UTF-8 (RFC 6455 allows 123)."""
+"""Maximum length of a close reason, in UTF-8 bytes (RFC 6455 allows 123)."""
 
 
 class Connection:
@@ -29,22 +29,22 @@ class Connection:
     def __init__(self, socket: WebSocket, service: Service) -> None:
         self._socket, self._service = socket, service
         self.path, self.query = socket.url.path, socket.query_params
-        self.sent = 0  # messages so far
-        self.token, self.speaking = "", False  # the client's token; whether it is a speaker
+        self.sent = 0  # number of messages sent so far
+        self.token, self.speaking = "", False  # the client's token; whether the client is a speaker
         self._gone = False
         self.since = math.inf  # start of the current wait for a message
         self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
-        """Return the next message: audio, or a JSON object, of at most ``largest`` bytes.
+        """Return the next message (audio or a JSON object) of at most ``largest`` bytes.
 
         Raises:
-            RefusedError: the message is too long or not a JSON object, or none arrives in time.
+            RefusedError: the message is too long, is not a JSON object, or is not sent in time.
             WebSocketDisconnect: the client disconnected.
         """
         begin = self.since = time.monotonic()
         try:
-            # Not wait_for: before Python 3.12 it may lose a cancellation.
+            # asyncio.wait_for is not used: before Python 3.12, it may lose a cancellation.
             async with self.wait:
                 message = await self._socket.receive()
         except TimeoutError:
@@ -65,7 +65,7 @@ class Connection:
         return data if isinstance(data, bytes) else _json(data)
 
     async def send(self, message: Message | dict[str, Any]) -> None:
-        """Send a message of any protocol, unless the client is disconnected."""
+        """Send a message of any protocol, unless the client has disconnected."""
         if self._gone:
             return
         self.sent += 1
@@ -88,12 +88,12 @@ class Connection:
         self._gone = True
 
     async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
-        """Run a speaker's stream until it fails, or until the speaker stops and ``listening`` ends.
+        """Run a speaker's stream until it fails, ``listening`` ends, or the server stops.
 
-        In either case, the audio received so far is translated.
+        Unless the stream fails, the audio received so far is still translated.
 
         Raises:
-            RefusedError: the message is invalid, the engines failed, or the server stops.
+            RefusedError: a message is invalid, the engines failed, or the server is stopping.
             WebSocketDisconnect: the client disconnected.
         """
         service = self._service
@@ -106,7 +106,7 @@ class Connection:
             stopped = closing.done() and not feeding.done()
             if not running.done():
                 if stopped:
-                    feeding.cancel()  # the stream would wait for more audio
+                    feeding.cancel()  # no more audio is accepted
                 stream.end()
                 await asyncio.wait({running})
             running.result()
@@ -123,7 +123,7 @@ class Connection:
 def _json(text: str) -> dict[str, Any]:
     if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
         raise RefusedError("message-size", "a long JSON message may contain only audio", TOO_BIG)
-    with contextlib.suppress(ValueError):  # also raised for deep nesting and half a surrogate pair
+    with contextlib.suppress(ValueError):  # also raised for deep nesting and lone surrogates
         if isinstance(data := from_json(text), dict):
             return data
     raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")

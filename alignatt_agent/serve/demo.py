@@ -3,11 +3,11 @@
 Examples:
   serve the pages and play two embedded talks in real time (press Ctrl-C to stop):
     alignatt demo
-  print the translation of one talk, as fast as this machine can translate it:
+  print the translation of one talk as fast as this machine can translate it:
     alignatt demo --once
 
 The models translate only a small artificial language. The demo shows that the installation
-works; it is not evidence about real models.
+works, but it does not predict the quality of real models.
 
 exit status: 0 success; 1 failure while running; 2 failure before the start
 """
@@ -28,21 +28,21 @@ CONFIG, TARGETS = "micro-low", ("de", "it", "zh")
 TALKS = ("micro_models/talks/talk-a.flac", "micro_models/talks/talk-b.flac")
 
 CHUNK = 1600
-"""Number of samples in a message, 100 ms."""
+"""Number of samples per message (100 ms)."""
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the command-line parser."""
     parser = argparse.ArgumentParser("alignatt demo", **page(__doc__))
     parser.add_argument(
         "--once", action="store_true", help="print the translation of one talk, then exit"
     )
-    parser.add_argument("--port", type=int, default=8080, help="port; default %(default)s")
+    parser.add_argument("--port", type=int, default=8080, help="server port; default %(default)s")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command; return the exit status."""
     given = build_parser().parse_args(argv)
     talks = [str(find_path(talk)) for talk in TALKS]
     if given.once:
@@ -55,12 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         threading.Thread(target=_play, args=(address, talks), daemon=True).start()
         print(f"{address}captions?room=demo&target=de shows the captions of two talks", flush=True)
 
-    os.environ.pop("ALIGNATT_TOKEN", None)  # the server is only for this machine
+    os.environ.pop("ALIGNATT_TOKEN", None)  # only this machine can reach the server
     return serve(["--config", CONFIG, "--port", str(given.port)], begin)
 
 
 def _play(address: str, talks: Sequence[str]) -> None:
-    """Send talks to a room of the server in real time, until the server stops."""
+    """Send talks to a room of the server in real time; end early if the server stops."""
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
@@ -68,7 +68,7 @@ def _play(address: str, talks: Sequence[str]) -> None:
 
     server = f"ws{address.removeprefix('http')}ws"
     start = {"type": "start", "targets": TARGETS, "room": "demo", "new": True}
-    with contextlib.suppress(ConnectionClosed, OSError):  # the server stops
+    with contextlib.suppress(ConnectionClosed, OSError):  # the server has stopped
         for talk in talks:
             with connect(server, proxy=None, max_queue=None) as socket, sources.Source(talk) as pcm:
                 socket.send(json.dumps(start))
@@ -78,4 +78,4 @@ def _play(address: str, talks: Sequence[str]) -> None:
                     time.sleep(max(0.0, begin + number * CHUNK / SAMPLE_RATE - time.monotonic()))
                     socket.send((chunk * 32767).astype("<i2").tobytes())
                 socket.send(json.dumps({"type": "stop"}))
-                list(socket)  # all messages up to the end
+                list(socket)  # reads all messages up to the end

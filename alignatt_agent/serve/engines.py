@@ -1,4 +1,4 @@
-"""Start, supervise and restart the engines that all speakers share."""
+"""Start, supervise, and restart the engines that all speakers share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from alignatt_agent.types import AlignAttError, EngineError
 LOGGER = logging.getLogger(__name__)
 
 LONGEST_PAUSE_S = 60.0
-"""Longest pause between two attempts to restart the engines."""
+"""Longest pause between two attempts to restart the engines, in seconds."""
 
 
 class EnginePool(ABC):
@@ -32,25 +32,25 @@ class EnginePool(ABC):
 
     def __init__(self, resolved: Resolved) -> None:
         self.resolved = resolved
-        self.restarts = 0  # after an engine died
+        self.restarts = 0  # number of restarts after an engine died
         self.state: Literal["starting", "ok"] = "starting"
-        self.error: str | None = None  # the last one
+        self.error: str | None = None  # the last error
 
     def healthy(self) -> bool:
-        """Whether streams can be served now."""
+        """Return whether streams can be served now."""
         return self.state == "ok"
 
     @abstractmethod
     def open_stream(
         self, source: Language, targets: Sequence[Language], context: str
     ) -> AbstractAsyncContextManager[Stream | RemoteStream]:
-        """Open a stream on the engines; raise ``RefusedError`` if none are available."""
+        """Open a stream on the engines; raise ``RefusedError`` if no engines are available."""
 
-    def restart_dead(self) -> None:  # noqa: B027 - replicas need none
+    def restart_dead(self) -> None:  # noqa: B027 - Ray restarts replicas
         """Restart dead engines in the background."""
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; return whether their streams can continue."""
+        """Wait for the restart of dead engines; return whether their streams can continue."""
         return False
 
     def describe(self) -> dict[str, Any]:
@@ -58,11 +58,11 @@ class EnginePool(ABC):
         return {"restarts": self.restarts}
 
     def stop(self) -> None:  # noqa: B027
-        """Stop restarting."""
+        """Stop restarting engines."""
 
 
 class _Latest:
-    """The current engine of a role; streams keep their state during a restart."""
+    """Proxy for the current engine of a role, so that streams keep their state during a restart."""
 
     def __init__(self, shared: SharedEngines, role: str) -> None:
         self._shared, self._role = shared, role
@@ -74,7 +74,7 @@ class _Latest:
 
 
 class SharedEngines(EnginePool):
-    """The vLLM engines of this process, for all streams of a server."""
+    """The vLLM engines of this process, shared by all streams of a server."""
 
     def __init__(self, resolved: Resolved, runtime: Runtime) -> None:
         super().__init__(resolved)
@@ -83,14 +83,14 @@ class SharedEngines(EnginePool):
         self._restarting: asyncio.Task[None] | None = None
 
     def load(self) -> None:
-        """Start missing or dead engines and check the head sets, which may take minutes."""
+        """Start missing or dead engines and check the head sets. This may take minutes."""
         self.state = "starting"
         self._runtime.check(self.resolved)
         self._engines = self._runtime.load(self.resolved)
         self.state, self.error = "ok", None
 
     def healthy(self) -> bool:
-        """Whether streams can be served now."""
+        """Return whether streams can be served now."""
         return super().healthy() and self._runtime.alive()
 
     @contextlib.asynccontextmanager
@@ -114,7 +114,7 @@ class SharedEngines(EnginePool):
             self._restarting = asyncio.create_task(self._restart())
 
     async def revive(self) -> bool:
-        """Wait until dead engines work again; return whether they do."""
+        """Wait for the restart of dead engines; return whether all engines work."""
         self.restart_dead()
         if self._restarting is not None:
             await asyncio.wait({self._restarting})
@@ -136,6 +136,6 @@ class SharedEngines(EnginePool):
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def stop(self) -> None:
-        """Stop restarting."""
+        """Stop restarting engines."""
         if self._restarting is not None:
             self._restarting.cancel()

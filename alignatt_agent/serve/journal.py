@@ -1,7 +1,7 @@
-"""An append-only journal of talks, one file for each, so that talks survive a restart.
+"""An append-only journal with one file per talk, so that talks survive a restart.
 
-The first line of a file contains the room and its key. The other lines are events for viewers,
-and states from which the talk can be resumed (``Tail``). The file is deleted when the server
+The first line of a file contains the talk's room and key. The other lines are events for viewers
+and states (``Tail``) from which the talk can be resumed. The file is deleted when the server
 discards the talk. A thread writes the files, so a slow disk does not block the event loop.
 """
 
@@ -20,12 +20,12 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Journal:
-    """The folder of a journal, for one server at a time; without a folder, nothing is written."""
+    """A journal in a folder that one server uses at a time; without a folder, it writes nothing."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder and folder.absolute()
         self._broken: set[str] = set()
-        self._writer = ThreadPoolExecutor(1, "journal")  # one thread keeps the order of lines
+        self._writer = ThreadPoolExecutor(1, "journal")  # one thread preserves the order of lines
         if folder is not None:
             try:
                 folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -35,23 +35,23 @@ class Journal:
                 raise ConfigError(f"--journal {folder}: {problem}") from None
 
     def append(self, talk: str, *lines: str) -> Future[None] | None:
-        """Start to append lines; if the process is killed, either all or none are written."""
+        """Start appending lines; if the process is killed, all or none of them are written."""
         if self.folder is None:
             return None
         data = "".join(f"{line}\n" for line in lines).encode()
         return self._writer.submit(self._write, talk, self.folder / f"{talk}.jsonl", data)
 
     def forget(self, talk: str) -> None:
-        """Remove the file of a talk."""
+        """Delete the file of a talk."""
         if self.folder is not None:
             self._writer.submit((self.folder / f"{talk}.jsonl").unlink, missing_ok=True)
 
     def flush(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all lines are written."""
         self._writer.submit(int).result()
 
     def talks(self) -> Iterator[tuple[str, Key, list[Message]]]:
-        """Yield the talks with their messages, oldest first; remove an incomplete last line."""
+        """Yield talks with their keys and messages, oldest first; remove incomplete last lines."""
         files = self.folder.glob("*.jsonl") if self.folder else ()
         for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
             data = path.read_bytes()
@@ -71,4 +71,4 @@ class Journal:
                 file.write(data)
         except OSError as error:
             self._broken.add(talk)
-            LOGGER.error("cannot write the journal of a talk, which continues: %s", error)
+            LOGGER.error("cannot write the journal of a talk; the talk continues: %s", error)

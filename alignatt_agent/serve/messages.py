@@ -1,6 +1,6 @@
-"""Define the messages of our protocol, with one class per ``type``.
+"""Define the messages of the server's own protocol, with one class per ``type``.
 
-Times are seconds from the start of the talk.
+Times are in seconds from the start of the talk.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Wo
 
 T = TypeVar("T")
 Maybe = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
-"""A field that is omitted if it has no value."""
+"""A field that is omitted if its value is ``None``."""
 
 
 class Timed(NamedTuple):
-    """A word as text to append, and the time at which it was spoken."""
+    """A word as text to append, and the times at which it starts and ends."""
 
     text: str
     start: float
@@ -30,7 +30,7 @@ class Timed(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Translated text to append, the times of its speech, and whether it begins a sentence."""
+    """Translated text to append, times of its source words, and whether it begins a sentence."""
 
     text: str
     start: float
@@ -39,34 +39,34 @@ class Unit(NamedTuple):
 
 
 HeardWord = tuple[str, float, float, Literal["settled", "stable", "new"]]
-"""A word as in ``Timed``. It may change unless settled; a stable word is in two hypotheses."""
+"""A ``Timed`` word and its state: final, in two successive hypotheses, or new."""
 
 Token = tuple[str, int | None, float | None]
-"""Text of a drafted token, source word at its attention peak, and attention to accessible words."""
+"""A drafted token's text, source word at its attention peak, and attention to accessible words."""
 
 
 class Message(Strict):
-    """A message of the server."""
+    """A message from the server."""
 
 
 class Start(Strict):
-    """The request of a speaker, ``start``; other wires convert their requests to this message."""
+    """A speaker's ``start`` request; other wires convert their requests to this class."""
 
     type: Literal["start"] = "start"
-    targets: tuple[str, ...] = Field(max_length=16)  # the spoken language gives captions
-    source: str | None = None  # code or name of the spoken language; default: the configured one
+    targets: tuple[str, ...] = Field(max_length=16)  # the spoken language yields captions
+    source: str | None = None  # code or name of the spoken language; default: as configured
     sample_rate: int | float = SAMPLE_RATE  # of the audio, in Hz
     detail: Literal["text", "words", "why"] = "text"  # see ``LEFT_OUT``
     room: str | None = None  # default: an unguessable name
     session: str | None = None  # key of a talk to resume
     new: bool = False  # begin a new talk in the same room
-    # The client has kept the audio of that talk from this time on, and resends it.
+    # Start of the audio of that talk that the client has kept and will resend.
     kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    since: str | None = None  # ``id`` of the last message of that talk that the client received
+    since: str | None = None  # ``id`` of the last message received in that talk
     live: bool = True  # process waiting audio in longer steps
-    # Names and terms of the talk; default: the configured ones.
+    # Names and terms of the talk; default: as configured.
     context: str | None = Field(default=None, max_length=20_000)
-    title: str = Field(default="", max_length=200)  # of the talk, for viewers
+    title: str = Field(default="", max_length=200)  # title of the talk, for viewers
 
 
 class Event(Message):
@@ -76,7 +76,7 @@ class Event(Message):
 
 
 class TargetLanguage(Strict):
-    """A language in the form that the pages need."""
+    """The properties of a language that the pages need."""
 
     code: str
     name: str
@@ -85,12 +85,12 @@ class TargetLanguage(Strict):
 
     @classmethod
     def of(cls, known: Language) -> "TargetLanguage":
-        """Describe a language."""
+        """Return the properties of a language."""
         return cls(code=known.code, name=known.name, spaced=known.spaced, rtl=known.rtl)
 
 
 class Ready(Event):
-    """The start or continuation of a talk, at ``audio_s``; only its speaker gets ``session``."""
+    """The start or continuation of a talk at ``audio_s``; only the speaker receives ``session``."""
 
     type: Literal["ready"] = "ready"
     protocol: Literal[2] = 2  # version of the messages; journals of other versions are ignored
@@ -108,7 +108,7 @@ class Ready(Event):
 
 
 class Said(Event):
-    """New text of a target, emitted after ``audio_s`` seconds of the talk; it never changes."""
+    """New text of a target, emitted ``audio_s`` seconds into the talk. It never changes."""
 
     type: Literal["said"] = "said"
     target: str
@@ -161,7 +161,7 @@ class Heard(Message):
 
 
 class Draft(Message):
-    """A draft, the numbers of its ``said`` and ``accepted`` tokens, and why other tokens wait."""
+    """A draft, the numbers of ``said`` and ``accepted`` tokens, and why the other tokens wait."""
 
     type: Literal["draft"] = "draft"
     target: str
@@ -184,12 +184,12 @@ class Status(Message):
 
 
 class Tail(Message):
-    """The recognized part of an unfinished sentence, from which a talk is resumed."""
+    """The state, including the open sentence, from which a talk is resumed."""
 
     type: Literal["tail"] = "tail"
     audio_s: float
     start_s: float  # start of the open sentence
-    closed_s: float  # end of the last word before it
+    closed_s: float  # end of the last word before the open sentence
     said: dict[str, tuple[Unit, ...]]  # translation of the open sentence, by target
 
     @classmethod
@@ -199,7 +199,7 @@ class Tail(Message):
 
 
 class Key(Strict):
-    """The first line of a journal: the talk's room, and the key that resumes it."""
+    """The first line of a journal file: the talk's room and the key that resumes the talk."""
 
     room: str
     session: str
@@ -208,7 +208,7 @@ class Key(Strict):
 LINE: TypeAdapter[Message] = TypeAdapter(
     Annotated[Ready | Said | Gap | Error | End | Tail, Field(discriminator="type")]
 )
-"""Messages that a room and a journal keep."""
+"""Parser of the messages that rooms and journals keep."""
 
 LEFT_OUT: dict[str, tuple[type[Message], ...]] = {
     "text": (Heard, Draft),
@@ -219,12 +219,12 @@ LEFT_OUT: dict[str, tuple[type[Message], ...]] = {
 
 ENGINE_FAILED = Error(
     code="engine",
-    message="an engine failed and is being restarted; speech is kept until then",
+    message="an engine failed and is being restarted; speech is kept in the meantime",
     final=False,
 )
 SPEAKER_LOST = Error(
     code="speaker",
-    message="the speaker's connection was lost; the talk continues when it is restored",
+    message="the speaker's connection was lost; the talk continues when the speaker reconnects",
     final=False,
 )
 
@@ -237,7 +237,7 @@ def refusal(error: RefusedError) -> Error:
 def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Message]:
     """Return the messages of a step; ``offset_s`` is the length of the talk before this stream.
 
-    ``said`` has the emitted text of the open sentence by target; this function updates it.
+    ``said`` maps targets to the emitted text of the open sentence. This function updates ``said``.
     """
     found: list[Message] = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
     for target, own in step.steps.items():
@@ -249,7 +249,7 @@ def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Mes
 
 
 def text_of(units: Iterable[tuple[Any, ...]]) -> str:
-    """Return the text of units or words, as text to append."""
+    """Return the joined text of units or words."""
     return "".join(unit[0] for unit in units)
 
 

@@ -1,9 +1,9 @@
-"""Run the live server on Ray Serve: the application is the ingress; engines are replicas.
+"""Run the live server on Ray Serve, with the application as ingress and the engines as replicas.
 
-A talk is one request to a replica, which lasts as long as the talk. Ray Serve therefore schedules
-talks: it sends a new talk to a replica with a free place, adjusts the number of replicas to the
-number of talks, and lets a surplus replica finish its talks. The application stores the rooms, so
-viewers always reach them, and text is kept if the replica that produced it fails.
+Each talk is one request to a replica; the request stays open until the talk ends. Ray Serve thus
+schedules talks: it sends a new talk to a replica with a free slot, adjusts the number of replicas
+to the number of talks, and lets a surplus replica finish its talks. The application stores the
+rooms, so viewers can always reach them, and text is kept if the replica that produced it fails.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from alignatt_agent.serve.replicas import APP, ENGINES, PAGES, RemoteEngines, Re
 from alignatt_agent.serve.service import STOP_S, Service
 
 LONGEST_TALK_S = 12 * 3600.0
-"""Time for a replica to finish its talks when it shuts down."""
+"""Seconds for a replica to finish its talks when it shuts down."""
 
 LOOK_BACK_S = 10.5
-"""Look-back period; it must exceed the ten seconds between two counts of the talks by Serve."""
+"""Look-back period in seconds; it must exceed the 10 s between two counts of talks by Serve."""
 
 _QUIET = LoggingConfig(enable_access_log=False, log_level="WARNING")  # no tokens in logs
 
@@ -43,13 +43,13 @@ _ASK_AT_ONCE = {
     "RAY_core_worker_rpc_server_reconnect_timeout_base_s": "0",
     "RAY_grpc_client_check_connection_status_interval_milliseconds": "50",
 }
-"""By default, Ray waits for a second before it checks whether a silent process is dead. Meanwhile,
-a reply to a killed replica blocks all other replies of the pages. This occurred in 16 of 44
-kills with the defaults, in 5 of 10 with the first setting only, and in 0 of 18 with both."""
+"""By default, Ray waits for one second before it checks whether a silent process is dead.
+Meanwhile, a reply to a killed replica blocks all other replies of the application. This occurred in
+16 of 44 kills with the defaults, in 5 of 10 with the first setting, and in 0 of 18 with both."""
 
 
 class Pages:
-    """The application; replicas fetch the calls of talks from it."""
+    """The application, from which replicas fetch the calls of talks."""
 
     def __init__(
         self, engines: Any, config: Mapping[str, Any], limits: Limits, scale: Scale
@@ -64,7 +64,7 @@ class Pages:
         return create_app(self._service)
 
     async def next_call(self, key: int) -> Call | None:
-        """Return the next call of a talk; ``None`` at its end."""
+        """Return the next call of a talk, or ``None`` if the talk has ended."""
         talk = self._engines.talks.get(key)
         return await talk.calls.get() if talk else None
 
@@ -83,7 +83,7 @@ def deployed(
     port: int,
     engines: Callable[[Resolved, Runtime], SharedEngines] = SharedEngines,
 ) -> Iterator[None]:
-    """Run the application on the cluster, and finally translate the last words of all speakers.
+    """Run the application on the cluster; on exit, translate the last words of all speakers.
 
     ``engines`` is an importable function that creates the engines of a replica.
     """
@@ -91,7 +91,7 @@ def deployed(
     before = serve.status().applications
     if APP in before:
         raise ClusterError(
-            f"the cluster already runs an application {APP!r}: first stop its `alignatt serve`"
+            f"the cluster already runs an application {APP!r}: stop the other `alignatt serve`"
         )
     try:
         serve.start(
@@ -148,7 +148,7 @@ def _application(
         max_ongoing_requests=100_000,
         ray_actor_options={
             "num_cpus": 0,
-            "resources": {"node:__internal_head__": 0.001},  # next to the disk of the journal
+            "resources": {"node:__internal_head__": 0.001},  # the node that stores the journal
             "runtime_env": {"env_vars": _ASK_AT_ONCE},
         },
         graceful_shutdown_timeout_s=STOP_S,

@@ -1,8 +1,8 @@
-"""Send the captions of a room to YouTube or Zoom as POSTs (``alignatt serve --publish``).
+"""Send the captions of a room to YouTube or Zoom in POST requests (``alignatt serve --publish``).
 
-Both services accept plain text in UTF-8 and a counter ``seq``, which stays the same if a POST is
-repeated. For YouTube, a line before the text contains the time in UTC at which the words were
-spoken; other addresses receive only text.
+Both services accept plain text in UTF-8 and a counter ``seq``, which stays the same if a request
+is repeated. For YouTube, a line before the text contains the UTC time at which the words were
+spoken. Other addresses receive only text.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from alignatt_agent.speech.sentences import ends_after
 LOGGER = logging.getLogger(__name__)
 
 Captions = asyncio.Queue[tuple[float, float, str] | None]
-"""When text was spoken (Unix time) and emitted (monotonic time), and the text, or ``None``."""
+"""Time of speech (Unix), time of emission (monotonic), and text; ``None`` marks the end."""
 
 TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
 EPOCH = 1_767_225_600
@@ -32,23 +32,23 @@ EPOCH = 1_767_225_600
 
 
 def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
-    """Return room, language code and URL of ROOM:LANGUAGE=URL; check the code against ``known``."""
+    """Split ROOM:LANGUAGE=URL into room, language code, and URL; require a ``known`` language."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"--publish: expected talk:de=https://... or similar, got {name[:80]!r}")
+        raise ConfigError(f"--publish: expected ROOM:LANGUAGE=https://..., got {name[:80]!r}")
     check_name(room)
     code = language(target).code
     if known and code not in known:
-        raise ConfigError(f"--publish: expected one of {', '.join(known)}; got {code}")
+        raise ConfigError(f"--publish: the language must be one of {', '.join(known)}; got {code}")
     return room, code, url
 
 
 async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: str) -> None:
-    """Post the captions of a ``destination`` until its room is closed."""
+    """Post captions to a ``destination`` until its room is closed."""
     name, target, url = destination(given)
     url += "&seq=" if "?" in url else "?seq="
-    # Both services require increasing numbers, even after a restart of this server.
+    # Both services require that numbers keep increasing, even after a restart of this server.
     seq, spoken = int(time.time()) - EPOCH, 0.0
     with viewer(name) as room:
         captions: Captions = asyncio.Queue()
@@ -66,7 +66,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
                     (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
                     seq += 1
                     break
-                except (OSError, ValueError) as error:  # secrets of the URL must not be logged
+                except (OSError, ValueError) as error:  # secrets in the URL must not be logged
                     cause = getattr(error, "code", type(error).__name__)
                     LOGGER.warning("%s did not accept a caption (%s)", request.host, cause)
                     await asyncio.sleep(pause)
@@ -77,7 +77,7 @@ async def publish(viewer: Callable[[str], AbstractContextManager[Room]], given: 
 
 
 async def _read(room: Room, target: str, captions: Captions) -> None:
-    """Read the captions of a room when they are emitted, even if a POST takes long."""
+    """Queue the captions of a room when they are emitted, even while a POST request is slow."""
     form, line, spoken, zero = layout(language(target)), "", 0.0, 0.0
     old = sum(1 for _ in room.messages())
     async for _, event in room.follow():

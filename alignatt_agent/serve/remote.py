@@ -1,7 +1,7 @@
-"""Run a stream on another machine: send its calls to a replica, and receive the results.
+"""Run a stream on another machine: send its calls to a replica and receive the results.
 
-The replica fetches the calls and answers them in order, so one request to it lasts as long as a
-talk.
+During a talk, one request to the replica stays open. In this request, the replica fetches the
+calls and answers them in order.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from alignatt_agent.types import AlignAttError, EngineError
 T = TypeVar("T")
 
 Call = Callable[[Stream], Any]
-"""A function that a replica calls with its stream; Ray can send any function."""
+"""A function that a replica calls with its stream; Ray can serialize any function."""
 
 ANSWER_S = 120.0
-"""Maximum wait for the result of a call; Ray detects a dead replica within seconds."""
+"""Seconds to wait for the result of a call; Ray detects a dead replica much earlier."""
 
 
 class RemoteStream:
@@ -28,15 +28,15 @@ class RemoteStream:
 
     def __init__(self, lost: Callable[[EngineError], None]) -> None:
         self.calls: asyncio.Queue[Call | None] = asyncio.Queue()  # ``None`` ends the talk
-        self._lost = lost  # is called if the talk ends before it is closed
+        self._lost = lost  # called if the talk ends before ``close``
         self.failed: Callable[[Exception], None] = lambda _: None
         self._error: AlignAttError | None = None  # raised by further calls
         self._loop = asyncio.get_running_loop()
-        self.replica: asyncio.Future[Any] = self._loop.create_future()  # its name, once known
+        self.replica: asyncio.Future[Any] = self._loop.create_future()  # the replica's name
         self._waiting: deque[Future[Any]] = deque()
 
     def call(self, call: Callable[[Stream], T]) -> T:
-        """Wait for the result of a call, or raise the error of the replica."""
+        """Make a call and return its result, or raise the replica's error."""
         result: Future[T] = Future()
         self._loop.call_soon_threadsafe(self._send, call, result)
         try:
@@ -45,7 +45,7 @@ class RemoteStream:
             raise EngineError(f"the replica has not answered for {ANSWER_S:g} s") from None
 
     async def listen(self, replies: AsyncIterator[Any]) -> None:
-        """Receive the name of the replica, then the results of the calls, until the talk ends."""
+        """Receive the replica's name, then the results of the calls, until the talk ends."""
         error = EngineError("the replica of this talk has stopped")
         try:
             async for reply in replies:
@@ -77,7 +77,7 @@ class RemoteStream:
 
 
 def run(stream: Stream | RemoteStream, call: Callable[[Stream], T]) -> T:
-    """Make a call on a stream, here or on its replica; not in the event loop's thread."""
+    """Make a call on a local or remote stream, but not in the event loop's thread."""
     return stream.call(call) if isinstance(stream, RemoteStream) else call(stream)
 
 

@@ -31,25 +31,25 @@ APP, PAGES, ENGINES = "alignatt", "pages", "engines"
 """Names of the application and its deployments."""
 
 PLACE_S = 300.0
-"""Maximum time that a speaker waits for a replica to start."""
+"""Maximum number of seconds that a speaker waits for a replica to start."""
 
 WATCH_S = 2.0
-"""Interval between checks of the replicas' state."""
+"""Seconds between checks of the replicas' state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The number of replicas, and the resources of each as options of Ray."""
+    """The number of replicas, and the resources of each replica as Ray options."""
 
     least: int
     most: int
     speakers: int  # maximum number of concurrent talks per replica
     share: Mapping[str, float]
-    shrink_s: float = 300.0  # a replica shuts down after it has been surplus for this time
+    shrink_s: float = 300.0  # time after which a surplus replica shuts down
 
 
 class Replica:
-    """The engines of one device, for several talks; ``here`` has the head node's versions."""
+    """The engines of one device, for several talks; ``here`` contains the head node's versions."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Replica:
     async def talk(
         self, key: int, source: str, targets: Sequence[str], context: str
     ) -> AsyncIterator[Any]:
-        """Yield the name of this replica, then the result or error of each call of a talk."""
+        """Yield the name of this replica, then the result or error of each call in a talk."""
         loop = asyncio.get_running_loop()
         spoken, wanted = language(source), [language(code) for code in targets]
         async with self._engines.open_stream(spoken, wanted, context) as stream:
@@ -90,7 +90,7 @@ class Replica:
                 yield result
 
     def check_health(self) -> None:
-        """Raise an error if an engine died, so that Serve replaces this replica."""
+        """Raise an error if an engine has died, so that Serve replaces this replica."""
         if not self._engines.healthy():
             raise EngineError("an engine died")
 
@@ -100,11 +100,11 @@ class Replica:
 
 
 class RemoteEngines(EnginePool):
-    """The engines of all replicas, behind the handle of their deployment."""
+    """The engines of all replicas, accessed through the handle of their deployment."""
 
     def __init__(self, config: Mapping[str, Any], handle: Any, scale: Scale) -> None:
         super().__init__(Runtime().resolve(AgentConfig.parse(dict(config), APP)))
-        self.talks: dict[int, RemoteStream] = {}  # by key
+        self.talks: dict[int, RemoteStream] = {}  # open talks by key
         self._handle = handle.options(stream=True)
         self._scale = scale
         self._opened = self._running = 0
@@ -114,7 +114,7 @@ class RemoteEngines(EnginePool):
     async def open_stream(
         self, source: Language, targets: Sequence[Language], context: str
     ) -> AsyncIterator[RemoteStream]:
-        """Open a stream on a replica that has a free place, or that starts in time."""
+        """Open a stream on a replica that has a free slot or starts in time."""
         codes = [target.code for target in targets]
         talk = RemoteStream(lambda error: self._lost(talk, error))
         self._opened += 1
@@ -136,7 +136,7 @@ class RemoteEngines(EnginePool):
                 listening.cancel()
 
     async def watch(self) -> None:
-        """Check the state of the replicas until cancelled."""
+        """Check the state of the replicas until canceled."""
         while True:
             with contextlib.suppress(Exception):  # e.g. while the controller restarts
                 found = await asyncio.to_thread(serve.status)
@@ -148,7 +148,7 @@ class RemoteEngines(EnginePool):
             await asyncio.sleep(WATCH_S)
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of talks by replica, for ``/health``."""
+        """Return the numbers of restarts, replicas, and talks per replica for ``/health``."""
         known = [talk.replica for talk in self.talks.values() if talk.replica.done()]
         return super().describe() | {
             "replicas": {

@@ -1,6 +1,6 @@
-"""Manage rooms: each has one speaker, any number of viewers, and the text so far.
+"""Manage rooms, each with one speaker, any number of viewers, and the text so far.
 
-The text of an empty room is kept in memory for a while; a journal, if configured, keeps a copy.
+The text of an empty room is kept in memory for ``keep_s``; a journal, if configured, keeps a copy.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ MAX_EVENTS = 50_000
 """Maximum number of events in a room, enough for several hours in a few languages."""
 
 MOST_DIGITS = 9
-"""Maximum number of digits of an event number from a viewer."""
+"""Maximum number of digits in an event number from a viewer."""
 
 _NAME = re.compile(r"[\w-]{1,64}")
 
@@ -31,11 +31,11 @@ class Room:
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
         self.viewers = 0
-        self.free = asyncio.Event()  # set while there is no speaker
+        self.free = asyncio.Event()  # set while the room is free
         self.free.set()
-        self.held_until = 0.0  # until then no other speaker may begin a talk here
-        self.back: asyncio.Future[bool] | None = None  # its result: whether the audio is resent
-        self.lost = False  # whether the connection of the speaker was lost
+        self.held_until = 0.0  # until this time, no other speaker may begin a talk
+        self.back: asyncio.Future[bool] | None = None  # result: whether the audio is resent
+        self.lost = False  # whether the speaker's connection was lost
         self._closed = False
         self._journal = journal or Journal()
         self._talk = ""
@@ -56,7 +56,7 @@ class Room:
         self._wake()
 
     def end_wait(self, resent: bool = False) -> None:
-        """End a stream whose speaker reconnected (``resent``: with its audio) or is replaced."""
+        """End the stream of a speaker who reconnected (``resent``: with audio) or is replaced."""
         if self.back and not self.back.done():
             self.back.set_result(resent)
 
@@ -65,7 +65,7 @@ class Room:
         self._journal.forget(self._talk)
 
     def restore(self, talk: str, session: str, lines: Sequence[Message]) -> None:
-        """Restore a talk from the journal, replacing an older one of this room."""
+        """Restore a talk from the journal, replacing an older talk of this room."""
         self.forget()
         self._talk, self.session = talk, session
         for line in lines:
@@ -75,10 +75,10 @@ class Room:
                 self._keep(line.model_dump_json())
 
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
-        """Send events to all viewers; keep the events and the state after them.
+        """Send events to all viewers; keep the events and the new state.
 
         The journal is written first, so that it contains every event that a viewer has received.
-        Returns all messages; events have their ids.
+        Returns all messages; the events contain their ids.
         """
         self.tail = tail or self.tail
         texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
@@ -86,7 +86,7 @@ class Room:
         try:
             if written := self._journal.append(self._talk, *lines):
                 await asyncio.shield(asyncio.wrap_future(written))
-        finally:  # also if the speaker disconnects during the wait
+        finally:  # even if the speaker disconnects during the wait
             ids = [text and self._keep(text) for text in texts]
             self._wake()
         named = zip(found, ids, strict=True)
@@ -101,11 +101,11 @@ class Room:
         return f"{self._talk}.{self._dropped + len(self._texts)}"
 
     def messages(self, last: int = 0) -> Iterator[Message]:
-        """Return the kept messages, or the ``last`` ones, oldest first."""
+        """Return all kept messages, or only the ``last`` of them, oldest first."""
         return map(LINE.validate_json, self._texts[-last:])
 
     def missed(self, since: str) -> Iterator[Message]:
-        """Return the text after the event ``since``; each message has its ``id``."""
+        """Yield the text messages and gaps after the event ``since``, each with its ``id``."""
         begin = max(self._position(since), self._dropped)
         for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
             message = LINE.validate_json(text)
@@ -115,7 +115,7 @@ class Room:
     async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
         """Yield the events after ``since`` as they occur, until the room is closed.
 
-        An event consists of its id (talk and number, for ``Last-Event-ID``) and a message as JSON.
+        An event consists of an id (talk and number, for ``Last-Event-ID``) and a message as JSON.
         """
         talk, position = self._talk, self._position(since)
         while True:
@@ -152,20 +152,20 @@ class Room:
 
 
 def check_name(name: str) -> None:
-    """Refuse an invalid name of a room."""
+    """Reject an invalid room name."""
     if not _NAME.fullmatch(name):
-        text = f"a room name must have 1 to 64 letters, digits, - and _, got {name[:80]!r}"
+        text = f"a room name must consist of 1 to 64 letters, digits, - or _, got {name[:80]!r}"
         raise RefusedError("room", text, status=400)
 
 
 class Rooms:
-    """The rooms of a server and its journal; an empty room is kept for ``keep_s`` seconds."""
+    """The rooms and the journal of a server; an empty room is kept for ``keep_s`` seconds."""
 
     def __init__(self, keep_s: float, journal: Journal | None = None) -> None:
         self._keep_s = keep_s
         self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
-        self._left: dict[str, float] = {}  # when a room became empty
+        self._left: dict[str, float] = {}  # time at which each room became empty
         for talk, key, lines in self._journal.talks():
             room = self.enter(key.room)
             room.restore(talk, key.session, lines)
@@ -194,7 +194,7 @@ class Rooms:
             room.forget()
 
     async def recall(self, session: str | None, kept_s: float | None) -> None:
-        """End the old stream of a speaker who has reconnected, with the audio from ``kept_s`` on.
+        """End the old stream of a reconnected speaker who has kept the audio from ``kept_s`` on.
 
         The server may not have noticed that the old connection was lost.
         """
@@ -203,7 +203,7 @@ class Rooms:
             await room.free.wait()
 
     def free(self, room: Room) -> None:
-        """Record that the speaker of a room left; an unfinished talk is kept for ``keep_s``."""
+        """Record that the speaker left; keep the room for ``keep_s`` if the talk is unfinished."""
         room.free.set()
         room.lost, room.back = False, None
         ended = any(isinstance(message, End) for message in room.messages(1))
@@ -211,7 +211,7 @@ class Rooms:
         self.leave(room)
 
     def take(self, name: str | None, session: str | None, new: bool = False) -> Room:
-        """Reserve a room for a speaker until ``free``; see ``Start`` for the arguments."""
+        """Reserve a room for a speaker until ``free`` is called; for arguments, see ``Start``."""
         if session is not None:
             found = [room for room in self if _is(room.session, session)]
             if not found:
@@ -234,7 +234,7 @@ class Rooms:
         return self.enter(room.name, room)
 
     def sweep(self) -> None:
-        """Forget rooms that have been empty for ``keep_s`` seconds."""
+        """Remove rooms that have been empty for ``keep_s`` seconds."""
         now = time.monotonic()
         for name, left in list(self._left.items()):
             if now - left >= self._keep_s:

@@ -1,4 +1,4 @@
-"""Run uvicorn with our limits; before it stops, the last words are translated."""
+"""Run uvicorn with additional limits, and translate the last words before it stops."""
 
 import asyncio
 import contextlib
@@ -18,24 +18,24 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.service import STOP_S, Service
 
 PING_S = 20.0
-"""Seconds between pings of the server, because proxies close silent connections."""
+"""Seconds between pings to clients, because proxies close silent connections."""
 
 REQUEST_S, GRACE_S, MOST_SILENT, MOST_OF_ADDRESS = 10.0, 1.0, 256, 64
-"""Time for a request to arrive; it is shorter if many connections or one address are silent."""
+"""Request timeouts in seconds (normal, overload), and overload limits (total, per address)."""
 
 MOST_PINGS, PIECE = 100, 4096
-"""Maximum number of pings of a WebSocket per second, and of bytes per read."""
+"""Maximum number of pings per second on a WebSocket, and of bytes per read."""
 
 CLOSE_S = 2.0
-"""Time for clients to confirm that the connection is closed when the server stops.
+"""Seconds for clients to confirm that the connection is closed when the server stops.
 
-Then uvicorn aborts the connection. If the speaker is still sending, the connection is reset.
-Client libraries then discard the last words if they have not read them yet.
+After that, uvicorn aborts the connection. If the speaker is still sending, the connection is reset,
+and the client library discards any last words that it has not read yet.
 """
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Reserve an address before the engines are loaded; nothing can connect yet."""
+    """Reserve an address before the engines are loaded; clients cannot connect yet."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         taken = socket.socket(family, kind)
@@ -55,13 +55,13 @@ class FewPings(WebSocketsSansIOProtocol):
     _pings, _since = 0, 0.0
 
     def data_received(self, data: bytes) -> None:
-        """Read small pieces: 250 KiB may contain 37,000 pings."""
+        """Process small pieces, because 250 KiB may contain 37,000 pings."""
         for begin in range(0, len(data), PIECE):
             if not self.transport.is_closing():
                 super().data_received(data[begin : begin + PIECE])
 
     def handle_ping(self) -> None:
-        """Answer a ping, and count it."""
+        """Answer and count a ping."""
         super().handle_ping()
         self._pings += 1
         if (now := time.monotonic()) > self._since + 1:
@@ -84,12 +84,12 @@ class Server(uvicorn.Server):
                 ws=FewPings,
                 ws_max_size=MAX_EVENT,
                 ws_ping_interval=PING_S,
-                # The pong of a client that sends faster than real time waits behind its audio: with
-                # a timeout, the connection of a ten-minute file was lost after 40 s. ``idle_s``
+                # If a client sends faster than real time, its pongs wait behind its audio. With a
+                # timeout, a connection that sent a ten-minute file was lost after 40 s. ``idle_s``
                 # detects dead clients.
                 ws_ping_timeout=None,
                 ws_per_message_deflate=False,
-                access_log=False,  # addresses may contain tokens
+                access_log=False,  # URLs may contain tokens
                 log_level="critical",  # the application logs errors, without tracebacks
                 server_header=False,
                 timeout_graceful_shutdown=5,
@@ -100,7 +100,7 @@ class Server(uvicorn.Server):
         self._silent: dict[Any, float] = {}  # start of each connection's silence, oldest first
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, after raising the limit of file descriptors."""
+        """Raise the limit on file descriptors, then start listening."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2**16)), hard))
         await super().startup(sockets)
@@ -108,13 +108,13 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal without raising it again, as uvicorn would do."""
+        """Stop on a signal; unlike uvicorn, do not raise the signal again."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections that send no request for a while, or the oldest of too many."""
+        """Close connections that send no request in time, or the oldest if there are too many."""
         now, opened, known = time.monotonic(), self.server_state.connections, self._silent
         found = [*filter(opened.__contains__, known), *(opened - known.keys())]
         http = [one for one in found if hasattr(one, "cycle")]
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse new connections, wait for the streams to end, then close the connections."""
+        """Stop listening, wait for the streams to end, then close the connections."""
         for server in self.servers:
             server.close()
         draining = asyncio.ensure_future(self._service.drain())
@@ -145,6 +145,6 @@ class Server(uvicorn.Server):
             await asyncio.sleep(0.1)
 
     def _left(self) -> bool:
-        """Whether all WebSockets are closed."""
+        """Return whether all WebSockets are closed."""
         kind = self.config.ws_protocol_class
         return not any(type(one) is kind for one in self.server_state.connections)

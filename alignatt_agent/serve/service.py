@@ -1,4 +1,4 @@
-"""Manage the state that all connections of a server share: engines, rooms, limits, shutdown."""
+"""Manage the state that all connections of a server share: engines, rooms, and limits."""
 
 import asyncio
 import contextlib
@@ -36,19 +36,19 @@ from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
-"""Time for streams to translate their last words when the server stops."""
+"""Seconds for streams to translate their last words when the server stops."""
 
 SWEEP_S = 0.2
-"""Interval between checks for dead engines and empty rooms."""
+"""Seconds between checks for dead engines and empty rooms."""
 
 ONSET_S = 0.3
-"""Audio before the first open word that is recognized again; at most half of the pause."""
+"""Seconds of audio to recognize again before the first open word, at most half of the pause."""
 
 SILENT_S = 5.0
-"""Amount of audio without words after which none of it is recognized again."""
+"""Maximum number of seconds of audio to recognize again if it contains no words."""
 
 LOWEST, HIGHEST = 8_000, 192_000
-"""Sampling rates that clients may send, in Hz."""
+"""Lowest and highest sampling rates that clients may use, in Hz."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class OpenTalk:
 
 
 class Service:
-    """Shared state of the connections of a server; streams end when ``closing`` is set."""
+    """State that all connections of a server share; streams end when ``closing`` is set."""
 
     def __init__(self, engines: EnginePool, limits: Limits) -> None:
         self.engines = engines
@@ -82,11 +82,11 @@ class Service:
     # ------------------------------------------------------------------ speakers
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:
-        """Count a speaker; refuse one if there are too many or the server stops."""
+        """Count a speaker; reject the speaker if no slot is free or the server is stopping."""
         if self.closing.is_set():
             raise RefusedError("closing", "the server is shutting down", GOING)
         if self._speakers >= self.limits.max_speakers:
-            for room in filter(attrgetter("lost"), self.rooms):  # free places for the next attempt
+            for room in filter(attrgetter("lost"), self.rooms):  # free slots for the next attempt
                 room.end_wait()
             raise _full("speaker", self._speakers)
         self._speakers += 1
@@ -105,7 +105,7 @@ class Service:
         """Open a stream for a speaker, and ``deliver`` its messages until the context ends.
 
         Raises:
-            RefusedError: the request cannot be accepted; the message gives the reason.
+            RefusedError: the request cannot be accepted; the error message states the reason.
         """
         await self.rooms.recall(request.session, None if request.new else request.kept_s)
         async with contextlib.AsyncExitStack() as opened:
@@ -163,7 +163,7 @@ class Service:
     def languages(
         self, source: str | None, targets: Sequence[str]
     ) -> tuple[Language, tuple[Language, ...]]:
-        """Return the languages of a request; refuse languages that this server cannot translate."""
+        """Return the languages of a request; reject languages that this server cannot translate."""
         spoken = language(self.engines.resolved.config.source_language)
         try:
             given = spoken if source is None else language(source)
@@ -172,7 +172,7 @@ class Service:
             raise RefusedError("language", str(error)) from None
         if given != spoken:
             raise RefusedError(
-                "language", f"this server translates {spoken.name}, not {given.name}"
+                "language", f"this server translates from {spoken.name}, not {given.name}"
             )
         known = self.targets()
         wrong = [item.name for item in wanted if item.code not in known]
@@ -182,12 +182,12 @@ class Service:
         return spoken, wanted
 
     def targets(self) -> list[str]:
-        """Return the codes of the targets of this server, the spoken language last."""
+        """Return the codes of this server's targets, with the spoken language last."""
         resolved = self.engines.resolved
         return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
 
     async def context(self, given: str | None, talk: str = "", *others: str) -> str:
-        """Return names and terms: the client's (checked with ``others``) or the configured ones."""
+        """Return the client's names and terms, checked with ``others``, or the configured ones."""
         resolved = self.engines.resolved
         if given is None:
             return resolved.config.speech.context_of(talk)
@@ -199,7 +199,7 @@ class Service:
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> None:
-        """Refuse a viewer if there are too many, or if the room name is invalid."""
+        """Reject a viewer if there are too many viewers or if the room name is invalid."""
         check_name(name)
         if self.viewers >= self.limits.max_viewers:
             raise _full("viewer", self.viewers)
@@ -219,7 +219,7 @@ class Service:
 
     # ------------------------------------------------------------------ the server
     def health(self) -> dict[str, Any]:
-        """Return the state of the server."""
+        """Return the state of the server for ``/health``."""
         resolved = self.engines.resolved
         return {
             "status": "ok" if self.engines.healthy() else "starting",
@@ -236,14 +236,14 @@ class Service:
         }
 
     async def watch(self) -> None:
-        """Discard old rooms and restart dead engines, until cancelled."""
+        """Discard old rooms and restart dead engines until canceled."""
         while True:
             await asyncio.sleep(SWEEP_S)
             self.rooms.sweep()
             self.engines.restart_dead()
 
     async def drain(self) -> None:
-        """End all streams, translate their last words and disconnect the viewers; repeatable."""
+        """End all streams, translate their last words, and disconnect the viewers; idempotent."""
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):
@@ -255,15 +255,15 @@ class Service:
 
 def _full(kind: str, limit: int) -> RefusedError:
     plural = "" if limit == 1 else "s"
-    return RefusedError("busy", f"limit of {limit} {kind}{plural}: try again later", LATER)
+    return RefusedError("busy", f"limit of {limit} {kind}{plural} reached: try again later", LATER)
 
 
 def sampling_rate(rate: object) -> int:
-    """Return a client's sampling rate in Hz; refuse an invalid one."""
+    """Return a client's sampling rate in Hz; reject an invalid rate."""
     if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise RefusedError("sample-rate", f"sample_rate must be a number of Hz, got {rate!r}")
+        raise RefusedError("sample-rate", f"sample_rate must be a number in Hz, got {rate!r}")
     if not LOWEST <= rate <= HIGHEST or rate != int(rate):
-        expected = f"{LOWEST} to {HIGHEST} Hz"
+        expected = f"a whole number from {LOWEST} to {HIGHEST} Hz"
         raise RefusedError("sample-rate", f"sample_rate must be {expected}, got {rate!r}")
     return int(rate)
 
@@ -271,9 +271,9 @@ def sampling_rate(rate: object) -> int:
 async def _resume(
     talk: Stream | RemoteStream, tail: Tail, kept_s: float | None
 ) -> tuple[Tail, list[Gap]]:
-    """Continue an open sentence in a new stream if the client has the audio from ``kept_s`` on.
+    """Continue an open sentence in a new stream if the client kept its audio (from ``kept_s`` on).
 
-    Returns the initial state of the stream, and the gap, if there is one.
+    Returns the initial state of the stream and the gap, if any.
     """
     start_s, begin_s = tail.start_s, max(tail.audio_s, kept_s or 0.0)
     if kept_s is None or kept_s > start_s:
@@ -291,7 +291,7 @@ async def _resume(
 def _after(tail: Tail, found: Sequence[Message]) -> Tail:
     """Return the state after the messages of a step.
 
-    A failed step closes no sentence, because the next step translates its sentences.
+    A failed step closes no sentence, because the next step translates its sentences again.
     """
     failed = any(isinstance(message, Error | StepError) for message in found)
     audio_s, start_s, closed_s = tail.audio_s, tail.start_s, tail.closed_s

@@ -1,4 +1,4 @@
-"""Run the stream of one speaker: queue audio, run steps in a thread, deliver messages."""
+"""Run the stream of one speaker: queue audio, run steps in a thread, and deliver messages."""
 
 import asyncio
 import logging
@@ -23,14 +23,14 @@ from alignatt_agent.types.stopwatch import STAGES
 LOGGER = logging.getLogger(__name__)
 
 MAX_KEPT_S = 300.0
-"""Maximum amount of waiting audio while engines are restarted."""
+"""Maximum number of seconds of waiting audio while engines are restarted."""
 
 MAX_WAITING_S = 5.0
-"""Amount of waiting audio above which the server stops reading, so that TCP slows the client."""
+"""Seconds of waiting audio above which the server stops reading, so that TCP slows the client."""
 
 CATCH_UP_S = 1.0
-"""Maximum audio of a live step after an outage or when a talk is resumed. If the previous step took
-more than half of this time, the maximum is twice its time. Sentences are found in short steps."""
+"""Maximum audio per live step after an outage or a resumption, in seconds; short steps help to find
+sentences. If the previous step took more than half of this time, twice its duration is allowed."""
 
 ATTEMPTS = 3
 """Number of successive failed steps after which the stream ends."""
@@ -38,12 +38,12 @@ ATTEMPTS = 3
 
 @dataclass(eq=False)
 class SpeakerStream:
-    """One speaker's stream through the cascade; ``finished`` when all audio is translated."""
+    """One speaker's stream through the cascade, ``finished`` when all audio is translated."""
 
     stream: Stream | RemoteStream
     engines: EnginePool
     resampler: Resampler
-    chunk_ms: int  # audio per step; on a slow machine, ``live`` steps take all waiting audio
+    chunk_ms: int  # audio per step; on a slow machine, ``live`` steps process all waiting audio
     live: bool
     offset_s: float  # length of the talk before this stream
     deliver: Callable[[list[Message]], Awaitable[None]]  # receives the messages of each step
@@ -55,23 +55,23 @@ class SpeakerStream:
         self._may_wait_s = MAX_WAITING_S
         self._longest_s = CATCH_UP_S if self.offset_s else MAX_WAITING_S
         self._queue: deque[FloatArray] = deque()
-        self._waiting = 0  # samples in the queue
+        self._waiting = 0  # number of samples in the queue
         self._heard = 0
         self._busy_s = self._step_s = 0.0
         self._ended = self.finished = False
         self._failures = 0
         self._loop = asyncio.get_running_loop()
-        self._error: Exception | None = None  # which ends the stream
+        self._error: Exception | None = None  # error that ends the stream
         self._running: asyncio.Task[None] | None = None
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
 
     @property
     def audio_s(self) -> float:
-        """Seconds of the talk so far."""
+        """Length of the talk so far, in seconds."""
         return self.offset_s + self._heard / SAMPLE_RATE
 
     async def feed(self, data: bytes) -> None:
-        """Add audio of the client unless the stream has ended; wait while the queue is full."""
+        """Add the client's audio unless the stream has ended; wait while the queue is full."""
         if len(data) % 2:
             expected = "audio must consist of whole 16-bit samples"
             raise RefusedError("odd-bytes", f"{expected}, got {len(data)} bytes")
@@ -127,7 +127,7 @@ class SpeakerStream:
                 break
 
     def _take(self) -> FloatArray:
-        """Return the audio of the next step."""
+        """Remove the audio of the next step from the queue and return it."""
         audio = np.concatenate(self._queue)
         live_s = min(MAX_WAITING_S, max(self._longest_s, 2 * self._step_s))
         longest = max(self._grid, round(live_s * SAMPLE_RATE)) if self.live else self._grid
@@ -144,7 +144,7 @@ class SpeakerStream:
         begin = time.perf_counter()
         self._heard += samples
         step: StreamStep | None = None
-        failures: list[tuple[str | None, Exception]] = []  # with the target, if one failed
+        failures: list[tuple[str | None, Exception]] = []  # failed target (or ``None``), error
         try:
             made: StreamStep = await self._loop.run_in_executor(
                 self.threads, run, self.stream, call
@@ -153,7 +153,7 @@ class SpeakerStream:
             failures += made.failures.items()
         except EngineError as error:
             failures.append((None, error))
-        except RefusedError:  # its replica was lost
+        except RefusedError:  # the stream's replica was lost
             raise
         except Exception as error:
             LOGGER.exception("a step failed")
@@ -164,7 +164,7 @@ class SpeakerStream:
         dead = bool(failures) and not self.engines.healthy()
         found = [] if step is None else of_step(step, self.offset_s, self.said)
         again = [
-            StepError(message=f"{public(str(cause))}; it will be repeated", target=target)
+            StepError(message=f"{public(str(cause))}; the step will be repeated", target=target)
             for target, cause in failures
         ]
         found += [ENGINE_FAILED] if dead else again
@@ -191,7 +191,7 @@ class SpeakerStream:
     def _status(self, seconds: float, step: StreamStep | None) -> Status:
         heard_s = self._heard / SAMPLE_RATE
         steps = step.steps.values() if step is not None else ()
-        # Targets are translated in parallel, so the slowest one determines the time.
+        # Targets are translated in parallel, so the slowest target determines the time.
         slowest = {
             stage: max(own.seconds.get(stage, 0.0) for own in steps) for stage in STAGES if steps
         }

@@ -1,4 +1,4 @@
-"""Return the text of a room as a file."""
+"""Convert the text of a room to a file format."""
 
 import json
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ FORMATS = {
     "jsonl": "application/jsonl",
     "json": "application/json",  # the last two sentences
 }
-"""Media types of the formats."""
+"""Transcript formats and their media types."""
 
 LATEST = 200
-"""Number of recent messages, in all languages, in which the last two sentences are sought."""
+"""Number of recent messages, in all languages, that are searched for the last two sentences."""
 
 
 def transcript(room: Room, target: str, kind: str) -> str:
-    """Return the text of a target so far, in one of ``FORMATS``, with the times of the speech."""
+    """Return the text of a target so far in one of ``FORMATS``; times are those of the speech."""
     found = list(_said(room, target, LATEST if kind == "json" else 0))
     if not found:
         raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)
@@ -45,7 +45,7 @@ def transcript(room: Room, target: str, kind: str) -> str:
 
 
 def _said(room: Room, target: str, last: int = 0) -> Iterator[tuple[Said, bool]]:
-    """Yield the units, each with a flag whether it begins a sentence."""
+    """Yield units, each with a flag that is true if the unit begins a sentence."""
     for one in room.messages(last):
         if isinstance(one, messages.Gap):
             yield Said(" […]", SourceSpan(one.start, one.end), one.end), True

@@ -7,6 +7,8 @@ repeated, so the same command resumes an interrupted run. To repeat a step, dele
 Examples:
   run all steps (takes hours):
     python -m lab.real_world
+  run all steps on a 25th of the data, into German only, in OUTPUT/quick (takes half an hour):
+    python -m lab.real_world --quick
   prepare only the inputs of other commands (minutes with a fast network):
     python -m lab.real_world --only models speech recordings pairs
 
@@ -17,6 +19,7 @@ steps
   pairs        OUTPUT/pairs: pairs with word alignments, for choosing and for evaluating heads
   heads        OUTPUT/heads: a head set for every target and row, and one for any target
   curves       OUTPUT/curves-tuning, OUTPUT/curves-claims and OUTPUT/offline-claims, the ceiling
+  page         OUTPUT/real.md: the tables of docs/results/real.md, from these results
 
 exit status: 0 success; 1 a download or a command failed; 2 a program is not installed
 """
@@ -36,39 +39,47 @@ from alignatt_agent.types import AlignAttError
 from lab import commands
 from lab.real_world import devset, handbook, links, models
 
-SCRIPTED = {"recordings": "recordings/*.wav", "heads": "heads/*.json", "curves": "curves-*/*.json"}
-STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves")
+SCRIPTED = {
+    "recordings": "recordings/*.wav",
+    "heads": "heads/*.json",
+    "curves": "curves-*/*.json",
+    "page": "real.md",
+}
+STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves", "page")
 
 
-def make(step: str, output: Path, seed: int) -> Iterator[tuple[str, list[Path]]]:
+def make(step: str, output: Path, seed: int, quick: bool) -> Iterator[tuple[str, list[Path]]]:
     """Run the missing parts of a step; yield the names and files of its results."""
     if step in SCRIPTED:
         script = Path(__file__).with_name("steps.sh")
-        subprocess.run(["sh", "-eu", script, step, output, sys.executable], check=True)
+        command = ["sh", "-eu", script, step, output, sys.executable, "quick" * quick]
+        subprocess.run(command, check=True)
         yield step, [*output.glob(SCRIPTED[step])]
     elif step == "models":
         yield from checkpoints(output)
     else:
-        spoken, pairs = handbook.divide(seed)
+        parts = 25 if quick else 1
+        spoken, pairs = handbook.divide(seed, parts=parts)
         for number, name in enumerate(spoken if step == "speech" else ()):
             if not (output / name / "audio-segments.yaml").exists():
                 devset.write(output / name, spoken[name], seed + 100 * number)
             yield name, [path for path in (output / name).rglob("*") if path.is_file()]
-        for code, found in pairs.items() if step == "pairs" else ():
+        for code, found in [*pairs.items()][: 1 if quick else None] if step == "pairs" else ():
             files = [output / f"pairs/en-{code}{part}.tsv" for part in ("", ".held-out")]
             if not all(path.exists() for path in files):
-                links.write(files, code, found, output / "tools")
+                links.write(files, code, found, output / "tools", parts)
             yield f"en-{code}", files
 
 
 def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
     """Print sizes, licenses and the free disk space; download models to the hub's cache."""
-    found = {models.checkpoint(entry): entry for entry in models.ARTIFACTS["models"]}
-    for item, entry in found.items():
+    entries = models.ARTIFACTS["models"]
+    found = [models.checkpoint(entry) for entry in entries]
+    for item, entry in zip(found, entries, strict=True):
         size = f"{item.size / 1e6:,.0f} MB, {item.missing() / 1e6:,.0f} MB missing"
         print(f"{entry['path']}: {size}, license {entry['license']}")
-    print(models.require_disk([*found]), flush=True)
-    for entry in found.values():
+    print(models.require_disk(found), flush=True)
+    for entry in entries:
         snapshot = models.obtain(entry, output / "wheels")
         yield f"{entry['path']}@{entry['revision']}", [*snapshot.iterdir()]
     for model in fetch.models_of(["laptop-low"]):
@@ -92,6 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help="default: all")
     add("--output", type=Path, default=Path("~/.cache/alignatt/real"), help="default: %(default)s")
+    add("--quick", action="store_true", help="a 25th of the data, into German, in OUTPUT/quick")
     add("--seed", type=int, default=0, help="seed of pages, pauses and noise; default: %(default)s")
     return parser
 
@@ -103,9 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for package, found in {**there, "debian-handbook": handbook.HTML.is_dir()}.items():
         if not found:
             raise AlignAttError(f"{package} is not installed: run apt-get install {package}")
+    quick, output = arguments.quick, arguments.output.expanduser()
+    output = output / "quick" if quick else output
     try:
         for step in (name for name in STEPS if name in arguments.only):
-            for name, files in make(step, arguments.output.expanduser(), arguments.seed):
+            for name, files in make(step, output, arguments.seed, quick):
                 print(f"{step}: {name}: {described(files)}", flush=True)
     except subprocess.CalledProcessError as error:
         raise FetchError(f"{error} See its message above. The same command resumes.") from None

@@ -64,8 +64,11 @@ def read(code: str, root: Path = HTML) -> list[Sentence]:
     return found
 
 
-def divide(seed: int, root: Path = HTML) -> tuple[Sets, Sets]:
-    """Deal whole pages to the dev sets by name; pairs by target are those of the other pages."""
+def divide(seed: int, root: Path = HTML, parts: int = 1) -> tuple[Sets, Sets]:
+    """Deal whole pages to the dev sets by name; pairs by target are those of the other pages.
+
+    The sizes of the dev sets are divided by ``parts``.
+    """
     pairs = {code: read(code, root) for code in FOLDERS}
     targets: dict[str, dict[str, str]] = defaultdict(dict)
     for code in SPOKEN:
@@ -81,12 +84,12 @@ def divide(seed: int, root: Path = HTML) -> tuple[Sets, Sets]:
     rng.shuffle(dealt)
     sets: dict[str, list[Sentence]] = {name: [] for name in SIZES}
     for name, spoken in sets.items():
-        while len(spoken) < SIZES[name]:
+        while len(spoken) < (size := SIZES[name] // parts):
             if not dealt:
-                raise AlignAttError(f"{name}: {len(spoken)} of {SIZES[name]} sentences found")
+                raise AlignAttError(f"{name}: {len(spoken)} of {size} sentences found")
             taken.add(page := dealt.pop())
             new = [said for said in pages[page] if not known & {*said.keys()}]
-            spoken += new[: SIZES[name] - len(spoken)]
+            spoken += new[: size - len(spoken)]
             known = known.union(*(said.keys() for said in pages[page]))
     kept = {}
     for code, found in pairs.items():

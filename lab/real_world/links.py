@@ -17,13 +17,15 @@ _UNITS = {"zh": r"[0-9A-Za-z]+|\S", "ja": r"[0-9A-Za-z]+|[ァ-ヺー]+|[一-鿿�
 _AROUND = re.compile(r"^\W+(?=.)|(?<=.)\W+$")
 
 
-def write(paths: Sequence[Path], code: str, pairs: Sequence[Sentence], tools: Path) -> None:
-    """Link all pairs, and write as many of the speakable ones as are wanted."""
+def write(
+    paths: Sequence[Path], code: str, pairs: Sequence[Sentence], tools: Path, parts: int = 1
+) -> None:
+    """Align all pairs, and write the speakable ones, up to the two numbers divided by ``parts``."""
     lines = [
         f"{pair.source}\t{pair.targets[code]}\t{links}\n"
         for pair, links in zip(pairs, align(code, pairs, tools), strict=True)
         if links and pair.speakable()
-    ][: CHOOSE + JUDGE]
+    ][: (CHOOSE + JUDGE) // parts]
     chosen = len(lines) * CHOOSE // (CHOOSE + JUDGE)
     paths[0].parent.mkdir(parents=True, exist_ok=True)
     for path, part in zip(paths, (lines[:chosen], lines[chosen:]), strict=True):

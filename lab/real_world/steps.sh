@@ -1,5 +1,13 @@
-# Steps that are commands alone: sh -eu steps.sh recordings|heads|curves OUTPUT PYTHON
+# Steps that are commands alone: sh -eu steps.sh recordings|heads|curves|page OUTPUT PYTHON [quick]
 output=$2 python=$3
+# Points that were chosen on the tuning set.
+rivals="alignatt-n2-c1000-h100-b-2 hold_n-c1000-n4 local_agreement-c1000-n2 wait_k-c1000-n6-r1.0
+    confidence-c1000-t0.8 none-c1000"
+if [ "${4:-}" = quick ]; then
+    spoken=de others="" tuning=$rivals
+else
+    spoken="de it zh" others="fr es ru ja" tuning=""
+fi
 
 recordings() {  # English speech of moonshine-voice (MIT) without translations: 44, 28 and 10 s
     [ ! -f "$output/recordings/beckett.wav" ] || return 0
@@ -26,7 +34,8 @@ calibrate() {  # TARGET ROW
 heads() {
     mkdir -p "$output/heads"
     for row in emitted predicting; do
-        for target in de it zh fr es ru ja; do calibrate $target $row; done
+        for target in $spoken $others; do calibrate $target $row; done
+        [ -n "$others" ] || continue
         any=$output/heads/$row-en
         # Russian and Japanese only judge the set for any target.
         "$python" -m alignatt_agent.cli calibrate merge "$any-de.json" "$any-it.json" \
@@ -35,13 +44,19 @@ heads() {
     done
 }
 
-curves() {  # goes on by itself; settings are chosen on tuning, and judged on claims
-    for devset in tuning claims; do
-        "$python" -m lab.curves --points real --config-low laptop-low --config-high laptop-high \
-            --streams 12 --target de it zh --devset "$output/$devset" --output "$output/curves-$devset"
-    done
-    [ -f "$output/offline-claims/zh/offline.json" ] || "$python" -m alignatt_agent.cli offline \
-        --config laptop-low --target de it zh --devset "$output/claims" \
+sweep() {  # DEVSET [POINT ...]
+    devset=$1
+    shift
+    "$python" -m lab.curves --points real --config-low laptop-low --config-high laptop-high \
+        --streams 12 --target $spoken --devset "$output/$devset" --output "$output/curves-$devset" \
+        ${1:+--only "$@"}
+}
+
+curves() {  # kept drafts resume an interrupted sweep
+    sweep tuning $tuning
+    sweep claims $rivals
+    [ -f "$output/offline-claims/${spoken##* }/offline.json" ] || "$python" -m alignatt_agent.cli \
+        offline --config laptop-low --target $spoken --devset "$output/claims" \
         --output "$output/offline-claims"
     [ -f "$output/speech.json" ] || {
         "$python" -m alignatt_agent.cli eval --config laptop-low --target de --resume \
@@ -49,6 +64,21 @@ curves() {  # goes on by itself; settings are chosen on tuning, and judged on cl
         "$python" -m lab.real_world.speech "$output/eval-claims/de" "$output/offline-claims" \
             --devset "$output/claims" --output "$output/speech.json"
     }
+}
+
+page() {  # the tables of docs/results/real.md whose figures are in OUTPUT
+    figures=$output/page/lab/results sets=$output/page/head_sets
+    mkdir -p "$figures" "$sets"
+    for devset in tuning claims; do
+        cp "$output/curves-$devset/curves.json" "$figures/real-$devset.json"
+    done
+    cp "$output/speech.json" "$figures/real-speech.json"
+    rows=$(for target in $spoken; do cat "$output/offline-claims/$target/offline.json"; echo ,; done)
+    echo "{\"rows\": [${rows%,}]}" > "$figures/real-offline.json"
+    for target in $spoken $others; do
+        cp "$output/heads/emitted-en-$target.json" "$sets/qwen2.5-coder-1.5b-en-$target.json"
+    done
+    "$python" -m lab.results_pages --page real "$output/page" > "$output/real.md"
 }
 
 set -x

@@ -9,6 +9,8 @@ Examples:
     python -m lab.results_pages --add outputs/bench/engine.json engine
   import new figures of the embedded dev set, then generate the pages:
     python -m lab.results_pages --devset outputs
+  print a page of the figures in DIR/lab/results and DIR/head_sets, without tables that lack files:
+    python -m lab.results_pages --page real DIR
 
 The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high from
 `make`, and offline and micro-follows-offline from `alignatt offline`.
@@ -46,14 +48,7 @@ PAGES = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding
 
 def pages() -> dict[Path, str]:
     """Return every generated file with its content."""
-    found = {}
-    for name, shown in PAGES["pages"].items():
-        parts = [f"# {shown['title']}"]
-        parts.append("`make results` generates this page from the JSON files that it lists.")
-        for table in shown["tables"]:
-            parts += [f"## {table['title']}", *([table["note"]] if "note" in table else [])]
-            parts += [markdown(table, *map(_read, table["files"])), _origin(table)]
-        found[DOCS / f"{name}.md"] = "\n\n".join(parts) + "\n"
+    found = {DOCS / f"{name}.md": page(shown) for name, shown in PAGES["pages"].items()}
     for path, name in ((README, "readme"), (MODELS, "policies")):
         text = path.read_text(encoding="utf-8")
         if not _MARKED.search(text):
@@ -61,6 +56,19 @@ def pages() -> dict[Path, str]:
         shown = markdown(PAGES[name], *map(_read, PAGES[name]["files"]))
         found[path] = _MARKED.sub(rf"\g<1>\n{shown}\n\n\g<3>", text)
     return found
+
+
+def page(shown: Table, root: Path = ROOT) -> str:
+    """Return a page; for another root, files and tables may be missing."""
+    parts = [f"# {shown['title']}"]
+    parts.append("`make results` generates this page from the JSON files that it lists.")
+    for table in shown["tables"]:
+        files = [x for x in table["files"] if root == ROOT or _path(x, root).exists()]
+        if files:
+            parts += [f"## {table['title']}", *([table["note"]] if "note" in table else [])]
+            parts += [markdown(table, *(_read(name, root) for name in files))]
+            parts += [_origin({**table, "files": files}, root)]
+    return "\n\n".join(parts) + "\n"
 
 
 def markdown(table: Table, *files: rows.Row) -> str:
@@ -77,14 +85,14 @@ def markdown(table: Table, *files: rows.Row) -> str:
     return str(tabulate(found, list(columns), "pipe", colalign=sides, disable_numparse=True))
 
 
-def _origin(table: Table) -> str:
+def _origin(table: Table, root: Path) -> str:
     lines = []
     for name in table["files"]:
-        data = _read(name)
+        data = _read(name, root)
         about = data.get("signature", data)
         versions = about.get("versions", {})
-        path = _path(name)
-        facts = [f"[{path.name}](../../{path.relative_to(ROOT)})"]
+        path = _path(name, root)
+        facts = [f"[{path.name}](../../{path.relative_to(root)})"]
         facts += map(" ".join, data.get("recorded", {}).items())
         facts += [about[key] for key in ("device", "devset") if isinstance(about.get(key), str)]
         facts += [f"{key} {versions[key]}" for key in ("vllm", "torch") if key in versions]
@@ -94,12 +102,12 @@ def _origin(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _path(name: str) -> Path:
-    return ROOT / name if "/" in name else RESULTS / name
+def _path(name: str, root: Path) -> Path:
+    return root / name if "/" in name else root / "lab/results" / name
 
 
-def _read(name: str) -> dict[str, Any]:
-    path = _path(name)
+def _read(name: str, root: Path = ROOT) -> dict[str, Any]:
+    path = _path(name, root)
     return {"file": path.stem, **json.loads(path.read_text(encoding="utf-8"))}
 
 
@@ -153,12 +161,16 @@ def build_parser() -> argparse.ArgumentParser:
     text = "import new figures as lab/results/NAME.json, with today's commit and date"
     add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
     add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the embedded dev set")
+    add("--page", nargs=2, metavar=("NAME", "DIR"), help="only print a page of other figures")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
     arguments = build_parser().parse_args(argv)
+    if arguments.page:
+        print(page(PAGES["pages"][arguments.page[0]], Path(arguments.page[1])), end="")
+        return 0
     for path, name in arguments.add:
         add(Path(path), name)
     if arguments.devset:

@@ -89,7 +89,7 @@ def readme(data: Row) -> Iterator[Row]:
 
 def devset(data: Row) -> Iterator[Row]:
     """Yield streamed and off-line runs with their word error rates."""
-    for row in (*data["rows"], *data["offline"]):
+    for row in (*data["rows"], *data.get("offline", ())):
         found = row.get("transcript") or row
         low, high = found.get("wer_interval") or (None, None)
         rate = {"value": found.get("wer"), "low": low, "high": high}

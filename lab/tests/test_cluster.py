@@ -89,7 +89,7 @@ def _speak(port, cluster):
     seventh = clusters.Speaker(port, LONG)
     error = seventh.wait("error", 2)
     assert (error["code"], error["final"]) == ("busy", True)
-    assert error["message"] == "limit of 6 speakers: try again later"
+    assert error["message"] == "limit of 6 speakers reached: try again later"
 
     name = "ray::ServeReplica:alignatt:engines"
     three = [pid for pid, title in clusters.workers(cluster).items() if name in title]

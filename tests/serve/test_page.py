@@ -88,7 +88,7 @@ def test_sound_that_the_browser_pauses_is_marked_as_missing(page, page_server):
     page.locator("#start").click()
     pages.wait_for_words(page, 1)
     page.evaluate("hide(true); sound.suspend()")
-    page.get_by_text("The browser paused the sound").wait_for()
+    page.get_by_text("The browser paused the audio").wait_for()
     page.wait_for_timeout(1500)
     page.evaluate("hide(false)")
     pages.until(page, "told.some(m => m.type === 'gap' && m.end - m.start > 1)")
@@ -101,7 +101,7 @@ def test_a_token_is_asked_for(tabs, tmp_path):
     service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
     with Running(service) as server:
         page = tabs.open(server.address)
-        page.get_by_text("needs a token").wait_for()
+        page.get_by_text("requires a token").wait_for()
         page.goto(f"{server.address}?token=s3")
         page.locator("#start:enabled").wait_for()
         page.locator("#start").click()

@@ -296,7 +296,7 @@ def test_the_overlay_is_at_the_bottom_clears_and_runs_in_old_browsers(opened):
 def test_a_page_without_https_says_how_to_get_sound(tabs, page_server):
     plain = "Object.defineProperty(window, 'isSecureContext', { value: false })"
     page = tabs.open(page_server.address, script=plain)
-    page.get_by_text("Browsers allow the microphone only on HTTPS pages").wait_for()
+    page.get_by_text("Browsers allow access to the microphone only on HTTPS pages").wait_for()
 
 
 def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):
@@ -314,8 +314,8 @@ def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):
     ("query", "why"),
     [
         ("room=talk&token=wrong", "missing or wrong token"),
-        ("room=!&token=s3", "a room name must have 1 to 64 letters"),
-        ("room=talk&token=s3", "limit of 0 viewers: try again later"),
+        ("room=!&token=s3", "a room name must consist of 1 to 64 letters"),
+        ("room=talk&token=s3", "limit of 0 viewers reached: try again later"),
     ],
 )
 def test_viewers_are_told_what_is_wrong(tabs, tmp_path, query, why):

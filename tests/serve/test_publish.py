@@ -113,6 +113,6 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
 def test_a_destination_has_a_room_a_language_and_an_address(text):
     with pytest.raises(AlignAttError):
         destination(text)
-    with pytest.raises(ConfigError, match="expected one of it, en; got de"):
+    with pytest.raises(ConfigError, match="the language must be one of it, en; got de"):
         destination("talk:de=https://a.example", ["it", "en"])
     assert destination("talk:German=https://a/?x=1") == ("talk", "de", "https://a/?x=1")

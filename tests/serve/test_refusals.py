@@ -210,6 +210,6 @@ def test_viewers_beyond_the_limit_are_told(tmp_path):
         live.wait_until(lambda: server.service.viewers == 1)
         status, headers, body = live.get(server.port, "/events?room=talk")
         assert (status, headers["retry-after"]) == (503, "10")
-        assert "limit of 1 viewer: try again later" in body
+        assert "limit of 1 viewer reached: try again later" in body
         assert first.status == 200
         assert live.get(server.port, "/events?room=a%20b")[0] == 400

@@ -145,7 +145,7 @@ async def test_a_step_that_fails_is_told_and_the_stream_goes_on():
             await asyncio.sleep(0.001)
     await it.end()
     told = [(error.message, error.final) for error in it.told("error")]
-    assert told == [("no memory; it will be repeated", False)]
+    assert told == [("no memory; the step will be repeated", False)]
 
 
 @asynchronous

@@ -194,10 +194,10 @@ it costs 3 and | 4 | es kostet 3 und -> es kostet 3
 it costs 3.5 euros | 4 | es kostet 3 ^ +,5 Euro. Und -> +,5 Euro.
 it costs 3.5 euros! | end | es kostet 3 +,5 Euro. ^ +” $ -> +”
 
-# what completes a sentence behind words of the next one continues neither (policy: gate)
+# nothing completes a sentence behind words of the next one (policy: gate)
 I like it very You | 5 | Ich@0 mag@1 es@2 Du@4 kennst@4 -> Ich mag es Du
-I like it very. | end | Ich mag es ^ +sehr@3 +.@3 $ -> sehr.
-You know | 2 | Du ^ +r@0 kennst@1 das@1 -> r kennst
+I like it very. | end | Ich mag es ^ +sehr@3 +.@3 $ ->
+You know | 2 | Du ^ +r@0 kennst@1 das@1 -> +r kennst
 
 # units span the words that their tokens look at most, in the final pass too
 a red house it is now | 6 | das@0 Ha@4 +us@2 ist@3 rot@1 und@5 -> das@0 Haus@2-4 ist@3 rot@1

@@ -1,4 +1,4 @@
-// Captions of a room for readers: ?room=talk&target=de&lines=all; optional: delay=3 (s), token=…
+// Captions of a room for viewers: ?room=talk&target=de&lines=all; optional: delay=3 (s), token=…
 import { Follower } from './follow.js'
 import { kept, ownName, setUpReading, stayAwake } from './settings.js'
 import { speak, Text } from './text.js'
@@ -8,7 +8,7 @@ import { reader, say, translate } from './words.js'
 const $ = id => document.getElementById(id)
 const query = new URLSearchParams(location.search)
 const room = query.get('room'), target = query.get('target')
-const PARAGRAPH = 300 // characters; after them, the next sentence begins another paragraph
+const PARAGRAPH = 300 // characters after which the next sentence begins a new paragraph
 const OVER = 600000 // ms after which a talk that is not continued is shown as over
 
 translate()

@@ -1,6 +1,6 @@
-// Keeps the end of a scrolling box in view until its reader scrolls back; a button returns to the end.
+// Keeps the end of a scrolling box in view until the user scrolls back; a button returns to the end.
 const NEAR = 8 // distance from the end, in pixels, that is treated as the end
-const HAND = 1000 // ms after the last touch in which scrolling is attributed to the user; continued scrolling extends them
+const HAND = 1000 // ms after the last touch during which scrolling is attributed to the user; continued scrolling extends this time
 const KEYS = ['ArrowUp', 'PageUp', 'Home', ' ']
 
 export class Follower {

@@ -1,4 +1,4 @@
-// The recognized speech: finished sentences stay; the open one shows how certain each word is.
+// The recognized speech: finished sentences stay; the open sentence shows how certain each word is.
 import { Text } from './text.js'
 
 const $ = id => document.getElementById(id)

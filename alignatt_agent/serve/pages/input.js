@@ -6,7 +6,7 @@ const QUIET_S = 10
 const GONE = {
   unplugged: 'The microphone was unplugged. Plug it in again, or choose another one.',
   muted: 'The microphone is muted by this computer.',
-  paused: 'The browser paused the sound (hidden page, locked screen or call). To continue the talk, return to this page or tap it.',
+  paused: 'The browser paused the audio (hidden page, locked screen or call). To continue the talk, return to this page or tap it.',
 }
 
 export class Input {

@@ -1,7 +1,7 @@
 // The connection to the server, which is restored automatically and continues the same talk.
 const WAITS = [500, 1000, 2000, 5000, 10000]
 const KEPT = 3000 // tenths of a second of audio that are kept, and resent after a lost connection
-const SILENT = 8, DEAD = 30 // s without an answer, after which the page warns and then reconnects
+const SILENT = 8, DEAD = 30 // s without an answer after which the page warns and after which it reconnects
 
 export class Line {
   // start: the first message; on(message): a message of the server; lost(text): the page reconnects;
@@ -48,13 +48,13 @@ export class Line {
       if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost('No audio was sent for a while') }
       // 1008, 1009: another attempt would not help.
       if (closed.code === 1008 || closed.code === 1009) return end(why || closed.reason)
-      if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were translated.')
+      if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were being translated.')
       this.lost(why || closed.reason || 'The connection was lost')
       this.timer = setTimeout(() => this.connect(), WAITS[Math.min(this.tries++, WAITS.length - 1)])
     }
   }
 
-  // Sends the audio that the server has not received, from a position in the kept pieces on.
+  // Sends the audio that the server has not received, starting at a position in the kept pieces.
   sendFrom(place) {
     const whole = Math.max(0, Math.floor(place + 1e-6))
     this.kept.slice(whole).forEach((pcm, k) => {
@@ -72,7 +72,7 @@ export class Line {
     this.unanswered ??= Date.now()
   }
 
-  // Seconds without a recording: the server marks them as missing when the talk continues.
+  // Skips seconds that were not recorded; the server marks them as missing when the talk continues.
   skip(seconds) {
     if (this.zero === null) return
     this.first += this.kept.length; this.kept = []; this.zero += seconds

@@ -1,4 +1,4 @@
-// Captions in lines that do not change: no word moves sideways; lines only move up.
+// Captions in lines that do not change: no word moves sideways, and lines only move up.
 const CLOSES = /^[.,;:!?…。，、；：！？।؟”’»)）\]]/
 const KEPT = 60 // units that are laid out again when the window changes
 

@@ -1,5 +1,5 @@
 // Captions over a picture: ?room=talk&target=de; optional: lines=2, size=2.2 (rem), delay=3 (s), token=…
-// OBS 27 has Chromium 75: this file and those that it imports are JavaScript of 2019.
+// OBS 27 uses Chromium 75, so this file and its imports use only JavaScript of 2019.
 import { Lines } from './lines.js'
 import { watch } from './watch.js'
 

@@ -9,7 +9,7 @@ const $ = id => document.getElementById(id)
 const asked = new URLSearchParams(location.search)
 const token = asked.get('token') ?? sessionStorage.getItem('token')
 const carried = token ? { token } : {}
-if (asked.has('token')) { // so that the token is neither on a shared screen nor in a copied address
+if (asked.has('token')) { // so that a shared screen or a copied address does not reveal the token
   sessionStorage.setItem('token', token); asked.delete('token')
   history.replaceState(null, '', location.pathname + (asked.size ? `?${asked}` : ''))
 }
@@ -30,7 +30,7 @@ async function setUp() {
     const answer = await fetch(address('health'))
     health = await answer.json()
   } catch { return fail('The server does not answer. Is the server running?') }
-  if (!health.targets) return fail('This server needs a token: add ?token=… to the address.')
+  if (!health.targets) return fail('This server requires a token: add ?token=… to the address.')
   const known = new Map(health.targets.map(item => [item.code, item]))
   view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address, save)
   if (!isSecureContext) $('notice').textContent = INSECURE
@@ -51,7 +51,7 @@ async function setUp() {
   restore()
 }
 
-// After a reload: the copy of this tab, then the text since then, including the last words.
+// After a reload: shows the copy of this tab, then the text since the copy, including the last words.
 function restore() {
   if (!talk.room) return
   for (const message of talk.copy) show(message)
@@ -69,7 +69,7 @@ function show(message) {
   ended()
 }
 
-// The text of a talk, and two choices: continue it, or begin another one.
+// Shows the text of a talk and two choices: continue the talk or begin another one.
 function ended() {
   document.body.classList.toggle('over', talk.copy.length > 0)
   $('new').hidden = !talk.copy.length
@@ -77,7 +77,7 @@ function ended() {
 }
 
 $('new').onclick = () => {
-  if (!confirm('Begin a new talk? The text of this talk is removed from this page now, and from all viewers’ pages when you press Start.')) return
+  if (!confirm('Begin a new talk? The text of this talk is removed from this page now and from all viewers’ pages when you press Start.')) return
   restored?.close(); talk.renew(); view.clear(); view.state('', 'ready')
   ended()
 }
@@ -123,7 +123,7 @@ $('setup').onsubmit = async event => {
     })
   } catch (error) {
     $('start').disabled = false
-    return fail(error.name === 'NotAllowedError' ? 'The browser did not allow the microphone.' : `No audio: ${error.message}`)
+    return fail(error.name === 'NotAllowedError' ? 'The browser denied access to the microphone.' : `No audio: ${error.message}`)
   }
   const start = { type: 'start', targets, sample_rate: sound.rate, detail: 'why', live: true, title: $('title').value.trim(), ...key }
   if ($('room').value) start.room = $('room').value

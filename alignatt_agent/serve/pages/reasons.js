@@ -12,7 +12,7 @@ function wholeWord(tokens, number, language) {
   return new Intl.Segmenter(language, { granularity: 'word' }).segment(text).containing(at)?.segment.trim() ?? ''
 }
 
-// m: a draft; words, accessible: of the last message "heard". Returns the text, the reason, and the position of the source word that the text names.
+// m: a draft; words, accessible: from the last message "heard". Returns the text, the reason, and the position of the source word that the text names.
 export function explain(m, words, accessible) {
   const stop = m.tokens[m.accepted], place = stop?.[1] ?? null
   if (!stop && m.reason !== 'draft-end' && m.reason in REASONS) return ['', m.reason, null]

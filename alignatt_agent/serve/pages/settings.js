@@ -1,4 +1,4 @@
-// Settings of a reader, stored in the browser: text size and theme.
+// Settings of a viewer, stored in the browser: text size and theme.
 const $ = id => document.getElementById(id)
 const SMALLEST = 0.9, LARGEST = 6, STEP = 0.15 // rem
 
@@ -31,7 +31,7 @@ export function ownName({ code, name }) {
   return found[0].toLocaleUpperCase(code) + found.slice(1)
 }
 
-// Keeps the screen on while wanted() is true, also after the page was hidden.
+// Keeps the screen on while wanted() is true, even after the page was hidden.
 export function stayAwake(wanted) {
   let lock = null
   const renew = async () => {

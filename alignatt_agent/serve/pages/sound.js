@@ -2,7 +2,7 @@
 const PIECE = 100 // ms
 const GAP = 1 // s without sound; longer gaps are marked as missing
 
-export const INSECURE = `Browsers allow the microphone only on HTTPS pages and on pages of the same machine. Use an HTTPS address for this server (docs/serve.md, “HTTPS and phones”), or run ssh -L ${location.port || 80}:localhost:${location.port || 80} ${location.hostname} and open http://localhost:${location.port || 80}/`
+export const INSECURE = `Browsers allow access to the microphone only on HTTPS pages and on pages of the same machine. Use an HTTPS address for this server (docs/serve.md, “HTTPS and phones”), or run ssh -L ${location.port || 80}:localhost:${location.port || 80} ${location.hostname} and open http://localhost:${location.port || 80}/`
 
 export async function openSound(kind, { file, device, onpcm, onlevel, onend, ongone, ongap }) {
   const context = new AudioContext()
@@ -17,7 +17,7 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
       sound.source?.getTracks().forEach(track => track.stop())
       context.close()
     },
-    // Uses a microphone, also instead of the current one.
+    // Starts to use a microphone, or replaces the current one.
     async use(device) {
       if (!navigator.mediaDevices) throw new Error(INSECURE)
       const audio = { channelCount: 1, echoCancellation: false, ...device && { deviceId: { exact: device } } }
@@ -41,7 +41,7 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
     silence = setInterval(() => onpcm(new ArrayBuffer(2 * Math.round(context.sampleRate * PIECE / 1000))), PIECE)
   }
   const start = () => { started = true; context.resume() }
-  // The browser stops the sound and its clock on a hidden page, on a locked phone and during a call.
+  // The browser stops the sound and its clock on hidden pages, on locked phones and during calls.
   const wake = () => { if (started && !closed && !document.hidden && context.state !== 'running') context.resume().catch(() => {}) }
   const look = () => {
     if (!started || closed || kind === 'file') return
@@ -63,7 +63,7 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
     if (kind === 'file') {
       if (!file) throw new Error('choose a recording first')
       const buffer = await context.decodeAudioData(await file.arrayBuffer()).catch(() => null)
-      if (!buffer) throw new Error('this browser cannot decode the file; 16-bit WAV or MP3 works')
+      if (!buffer) throw new Error('this browser cannot decode the file; use 16-bit WAV or MP3')
       const node = new AudioBufferSourceNode(context, { buffer })
       node.connect(tap); node.connect(context.destination)
       node.onended = onend

@@ -31,7 +31,7 @@ export class Talk {
   // The server has discarded the talk.
   lost() { delete this.session; this.save() }
 
-  // The text of a language, each sentence after its time.
+  // Returns the text of a language, with the time before each sentence.
   text(code) {
     let text = '', missing = false
     for (const { type, target, units, start } of this.copy) {

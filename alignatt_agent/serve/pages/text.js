@@ -1,6 +1,6 @@
 // Text that only grows, in paragraphs.
 const PAUSE = 2 // seconds of silence after which a paragraph begins
-const LONGEST = 1500 // characters of a paragraph whose speech has no sentences
+const LONGEST = 1500 // maximum characters of a paragraph if no sentence ends
 const SECTION = 40 // paragraphs that a browser skips together while they are out of view
 
 // Screen readers read whole sentences.
@@ -18,7 +18,7 @@ export class Text {
   // least: characters of a paragraph before a sentence begins another one.
   constructor(box, least = 0) { Object.assign(this, { box, least, end: null, sentence: '' }) }
 
-  // Adds units [text to append, start, end, begins a sentence]; returns the sentences that are over.
+  // Adds units [text to append, start, end, begins a sentence]; returns the finished sentences.
   append(units) {
     const finished = []
     for (const [text, start, end, begins] of units) {

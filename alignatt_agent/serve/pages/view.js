@@ -1,4 +1,4 @@
-// Shows the server's messages: the recognized speech, one column per language, and why it waits.
+// Shows the server's messages: the recognized speech, one column per language, and why each translation waits.
 import { Follower } from './follow.js'
 import { Heard } from './heard.js'
 import { Held, explain, technical } from './reasons.js'
@@ -9,8 +9,8 @@ const $ = id => document.getElementById(id)
 
 export class View {
   // known: languages by code, from /health; query: the parameters of viewers' links, e.g. their
-  // token; address: of the server for viewers, if this page was opened under another one;
-  // save(code): writes the text of a language into a file.
+  // token; address: the server's address for viewers, if this page was opened at another address;
+  // save(code): writes the text of a language to a file.
   constructor(known, query, address, save) {
     const here = new URL('.', location.href), there = new URL(address || here)
     if (there.pathname === '/') there.pathname = here.pathname // behind a proxy with a path
@@ -112,7 +112,7 @@ export class View {
     this.heard.note(m.target, { edge: m.edge })
   }
 
-  // Shows the attention of a draft token: the waiting token, or the one under the pointer.
+  // Shows the attention of a draft token: the waiting token or the token under the pointer.
   explainToken({ last, detail }, number = last?.accepted) {
     if (!last || number === undefined) return
     detail.textContent = technical({ ...last, accepted: +number }, this.heard.words)
@@ -155,7 +155,7 @@ export class View {
     this.state('', 'done')
   }
 
-  // No draft waits.
+  // Removes all drafts and marks.
   forget() {
     for (const { draft, why, detail } of this.columns.values()) {
       draft.replaceChildren(); detail.textContent = ''

@@ -1,10 +1,10 @@
-// The texts of the readers' page, in the language of the browser.
+// The texts of the viewers' page, in the language of the browser.
 const KEYS = ['captions', 'connecting', 'waiting', 'live', 'paused', 'interrupted', 'over', 'offline', 'which', 'none', 'room', 'open',
   'newest', 'smaller', 'larger', 'settings', 'colors', 'auto', 'light', 'dark', 'later', 'save', 'missing']
 const WORDS = {
   en: ['Captions', 'connecting …', 'No one has spoken here yet. The text will appear automatically.', 'live', 'paused', 'interrupted', 'over',
     'no connection; trying again …', 'Which language do you want to read?', 'This talk is not translated into {}.', 'Which room?', 'Open',
-    'newest', 'smaller text', 'larger text', 'Settings', 'Colors', 'auto', 'light', 'dark', 'Captions later by (s)', 'Save the text', 'about {} s are missing here'],
+    'newest', 'smaller text', 'larger text', 'Settings', 'Colors', 'auto', 'light', 'dark', 'Delay captions by (s)', 'Save the text', 'about {} s are missing here'],
   de: ['Untertitel', 'verbinde …', 'Hier hat noch niemand gesprochen. Der Text erscheint von selbst.', 'live', 'Pause', 'unterbrochen', 'zu Ende',
     'keine Verbindung; neuer Versuch …', 'Welche Sprache möchten Sie lesen?', 'Dieser Vortrag wird nicht in diese Sprache übersetzt: {}.', 'Welcher Raum?', 'Öffnen',
     'neueste', 'kleinere Schrift', 'größere Schrift', 'Einstellungen', 'Farben', 'automatisch', 'hell', 'dunkel', 'Untertitel später um (s)', 'Text speichern', 'hier fehlen etwa {} s'],
@@ -26,7 +26,7 @@ export const reader = (navigator.languages ?? [navigator.language]).map(tag => t
 
 export function say(key, value) { return WORDS[reader][KEYS.indexOf(key)].replace('{}', value) }
 
-// Elements with data-say get the text of that key, those with data-label a name for screen readers.
+// Elements with data-say get the text of that key; elements with data-label get a name for screen readers.
 export function translate() {
   document.documentElement.lang = reader
   for (const item of document.querySelectorAll('[data-say]')) item.textContent = say(item.dataset.say)

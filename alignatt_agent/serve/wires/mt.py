@@ -1,7 +1,7 @@
 """WhisperLiveKit's translation protocol, version 1 (``alignatt-mt-server``).
 
 The client recognizes speech itself. It sends ``init``, then ``update`` with the words of the open
-utterance: ``words`` are final, and those of ``tail`` may still change. The client receives
+utterance: ``words`` are final, and words in ``tail`` may still change. The client receives
 ``translation`` with the committed text, which never changes.
 """
 
@@ -23,13 +23,13 @@ from alignatt_agent.types import EngineError, Word
 PATHS = ("/mt",)
 
 MAX_WORDS = 2_000
-"""Maximum number of words of an utterance."""
+"""Maximum number of words in ``words`` or ``tail``."""
 
 EarlierSentences = Annotated[tuple[tuple[str, str], ...], Field(max_length=64)]
 """Earlier sentences and their translations, from a client that reconnects."""
 
 Heard = Annotated[tuple[tuple[str, float | None, float | None], ...], Field(max_length=MAX_WORDS)]
-"""Words with their start and end in milliseconds."""
+"""Words with their start and end times in milliseconds."""
 
 
 class Init(BaseModel):
@@ -52,7 +52,7 @@ class Tail(BaseModel):
 
 
 class Update(BaseModel):
-    """The open utterance, or its end."""
+    """The open utterance or its end."""
 
     type: Literal["update"]
     seq: int
@@ -74,7 +74,7 @@ class InitOk(Message):
 
 
 class Translation(Message):
-    """The response to ``update``: text of the utterance, to which later responses append."""
+    """The response to ``update``: the utterance's text, to which later responses append."""
 
     type: Literal["translation"] = "translation"
     seq: int
@@ -113,7 +113,7 @@ async def serve(connection: Connection, service: Service) -> None:
         source, (target,) = service.languages(init.source_lang, [init.target_lang])
         if target.code == source.code:
             raise RefusedError(
-                "unsupported_direction", "the target language must differ from the source"
+                "unsupported_direction", "the target and source languages must differ"
             )
         context = await service.context(init.context_text)
         earlier = (text for pair in init.history for text in pair)
@@ -133,7 +133,7 @@ async def serve(connection: Connection, service: Service) -> None:
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
-                raise RefusedError("bad_protocol", "this session has already begun")
+                raise RefusedError("bad_protocol", "expected update, got another init")
             try:
                 answer: Message = await asyncio.to_thread(utterance.update, update)
             except EngineError as error:
@@ -143,7 +143,7 @@ async def serve(connection: Connection, service: Service) -> None:
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
-    """Send the error in the form of the protocol."""
+    """Send the error in the format of the protocol."""
     found = Failure(code=error.code, message=str(error))
     if error.code == "language":
         *known, source = service.targets()
@@ -154,7 +154,7 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 
 @dataclass
 class _Utterance:
-    """The open utterance, and its translation so far."""
+    """The open utterance and its translation so far."""
 
     stream: Stream | RemoteStream
     code: str

@@ -1,10 +1,10 @@
-"""Our own protocol.
+"""The server's own protocol.
 
 A client sends ``start``, then audio as binary messages (16-bit little-endian mono), then ``stop``.
-It receives ``ready``, the ``messages`` of every step, and ``end``; a failure sends ``error`` and a
-close code with the reason. After a stop or a lost connection, a speaker continues the talk with the
-``session`` of ``ready``; the server first sends the text after the ``id`` given as ``since``. A
-client that has kept the audio since ``kept_s`` resends it from ``audio_s`` of ``ready`` on.
+It receives ``ready``, the ``messages`` of every step, and ``end``. If the talk fails, the client
+receives ``error`` and a close code with the reason. After a stop or a lost connection, a speaker
+can continue the talk with the ``session`` from ``ready``. The server first sends the text after the
+``id`` in ``since``. A client that kept audio (from ``kept_s`` on) resends it from ``audio_s`` on.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ ELSEWHERE = "elsewhere"
 """Error code for the old connection of a speaker who has reconnected."""
 
 RETURN_S = 10.0
-"""Time for a speaker to reconnect, after which the open sentence is translated to its end."""
+"""Seconds for a speaker to reconnect, after which the open sentence is translated to its end."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
-    """Serve a client of our protocol, or of Simulstream if its first message has no ``type``."""
+    """Serve a client of this protocol or, if the first message has no ``type``, of Simulstream."""
     first = await connection.receive()
     if isinstance(first, bytes) or "type" not in first:
         await simulstream.serve(connection, service, first)
@@ -72,7 +72,7 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
-    """Feed the stream; a resent open sentence belongs to the next stream."""
+    """Feed the stream; if the open sentence is resent, leave it to the next stream."""
     room, back = speech.room, asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))
@@ -110,4 +110,4 @@ def _parse(message: dict[str, Any]) -> Start:
         return Start.model_validate(message)
     except ValidationError as error:
         problems = "; ".join(explain(Start, dict(item))[:200] for item in error.errors()[:3])
-        raise RefusedError("start", f"the message start is invalid: {problems}") from None
+        raise RefusedError("start", f"the start message is invalid: {problems}") from None

@@ -1,11 +1,11 @@
 """OpenAI's realtime translation and transcription, with text output only.
 
 ``/v1/realtime/translations``: transcript deltas are append-only. Audio is 16-bit little-endian mono
-in base64, at 24 kHz or at the ``rate`` of the session. If the session requests it, the server sends
-a ``session.input_transcript.delta`` for every complete sentence.
+in base64, at 24 kHz or at the ``rate`` of the session. If the session requests a transcription, the
+server sends a ``session.input_transcript.delta`` for every complete sentence.
 
-``/v1/realtime?intent=transcription``: every sentence is an item; its deltas are the words that the
-live tail commits. A client's commit ends a turn; more audio may follow.
+``/v1/realtime?intent=transcription``: every sentence is an item, and its deltas are the words that
+the live tail commits. A client's commit ends a turn, and more audio may follow.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from alignatt_agent.serve.service import Service, sampling_rate
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
 RATE, FORMAT = 24_000, "audio/pcm"
-"""Sampling rate in Hz and name of the audio format in the protocol."""
+"""Default sampling rate in Hz, and the protocol's name for the audio format."""
 
 LONGEST_S = 86_400
-"""Time until the announced expiry of a session."""
+"""Seconds until the announced expiry of a session."""
 
 
 async def serve(connection: Connection, service: Service) -> None:
@@ -38,7 +38,7 @@ async def serve(connection: Connection, service: Service) -> None:
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
-    """Send the error in the form of the protocol."""
+    """Send the error in the format of the protocol."""
     kind = "server_error" if error.close == BROKEN else "invalid_request_error"
     content = {"type": kind, "code": error.code, "message": str(error)}
     await _send(connection, "error", error=content)
@@ -94,7 +94,7 @@ class _Session:
             await self._connection.run_stream(speech.stream, listen())
 
     async def _wait_for_audio(self) -> bytes | None:
-        """Return the next piece of audio; ``None`` when the client closes the session."""
+        """Return the next piece of audio, or ``None`` if the client ends the session or turn."""
         while True:
             received = await self._connection.receive(MAX_EVENT)
             event = {"type": "binary"} if isinstance(received, bytes) else received
@@ -116,7 +116,7 @@ class _Session:
             sides = sides | {side: sides[side] | given[side] for side in given}
         settings = self._settings | {"audio": sides}
         if (size := len(str(settings))) > 4000:
-            raise RefusedError("session", f"expected at most 4000 characters, got {size}")
+            raise RefusedError("session", f"settings must be at most 4000 characters, got {size}")
         self._set_rate(sides["input"].get("format"))
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
@@ -130,7 +130,7 @@ class _Session:
             raise RefusedError("format", text)
         rate = sampling_rate(given.get("rate") or RATE)
         if self._began and rate != self._rate:
-            raise RefusedError("format", "the audio format cannot change after the first audio")
+            raise RefusedError("format", "the sampling rate cannot change after the first audio")
         self._rate = rate
 
     async def _tell(self, message: Message) -> None:
@@ -148,7 +148,7 @@ class _Session:
 class _Transcription(_Session):
     append, end = "input_audio_buffer.append", "input_audio_buffer.commit"
     _item: str | None = None
-    _text = ""  # of the open sentence
+    _text = ""  # text of the open sentence
 
     async def serve(self) -> None:
         self._settings |= {"type": "transcription", "object": "realtime.transcription_session"}
@@ -158,7 +158,7 @@ class _Transcription(_Session):
                 await self._translate(first)
 
     def _targets(self) -> tuple[str, ...]:
-        return (self._service.targets()[-1],)  # the speech itself
+        return (self._service.targets()[-1],)  # captions of the speech
 
     async def _tell(self, message: Message) -> None:
         if not isinstance(message, Heard):
@@ -190,4 +190,4 @@ def _decoded(audio: Any) -> bytes:
     try:
         return binascii.a2b_base64(audio, strict_mode=True)
     except (binascii.Error, TypeError, ValueError):
-        raise RefusedError("audio", "audio must be base64") from None
+        raise RefusedError("audio", "audio must be encoded in base64") from None

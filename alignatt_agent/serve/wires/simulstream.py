@@ -1,9 +1,9 @@
 """Simulstream's protocol, for its unmodified clients, on the paths of ``own``.
 
-Text messages set ``sample_rate``, ``source_lang`` and ``target_lang`` for the audio that follows.
-Binary messages are 16-bit little-endian mono audio. ``end_of_stream`` ends a stream; another stream
-may follow. The server answers every step of exactly ``chunk_ms`` with new text. It ignores
-``metrics_metadata``; for scores, use Simulstream's own server, which writes the log.
+Text messages set ``sample_rate``, ``source_lang``, and ``target_lang`` for the audio that follows.
+Binary messages are 16-bit little-endian mono audio. ``end_of_stream`` ends a stream, and another
+stream may follow. After every step of exactly ``chunk_ms``, the server sends the new text. It
+ignores ``metrics_metadata``. For scores, use Simulstream's own server, which writes the log.
 """
 
 from typing import Any
