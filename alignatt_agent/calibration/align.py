@@ -24,7 +24,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     )
     add("--aligner", choices=("gold", "openai"), default="gold", help=text)
     add("--aligner-model", metavar="NAME", help="openai: name of the chat model")
-    text = "openai: base address, e.g. .../v1; the key is read from OPENAI_API_KEY"
+    text = "openai: base URL, e.g. .../v1; the key is read from OPENAI_API_KEY"
     add("--endpoint", metavar="URL", help=text)
     text = "openai: prices in US dollars per million tokens sent and received, for the estimate"
     add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)

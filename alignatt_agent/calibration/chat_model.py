@@ -41,7 +41,7 @@ class ChatAligner:
 
     def __init__(
         self,
-        url: str,  # base address of an endpoint, e.g. https://host/v1
+        url: str,  # base URL of an endpoint, e.g. https://host/v1
         model: str,
         source: str,  # English names of the languages
         target: str,
@@ -68,7 +68,7 @@ class ChatAligner:
         self.version = f"instructions sha256:{digest}"
 
     def estimate(self, pairs: Sequence[SentencePair]) -> str:
-        """Return an upper estimate of the cost of ``pairs`` without retries, as text."""
+        """Return an upper estimate of the cost of ``pairs``, excluding retries, as text."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)

@@ -118,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
-    """Build the plan after all checks that need no model."""
+    """Build the plan after all checks that require no model."""
     config = load_config(arguments.config)
     source = language(arguments.source or config.source_language)
     target = language(arguments.target)

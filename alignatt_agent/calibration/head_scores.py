@@ -73,7 +73,7 @@ class Outcome:
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split pair numbers into calibration and held-out pairs, both sorted."""
+    """Split pair indices into calibration and held-out indices, both sorted."""
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
@@ -107,7 +107,7 @@ def score(
             if hits is None:
                 try:
                     hits = _hits(loaded, pair, rankings)
-                except RuntimeError as error:  # EngineError, or torch's error when out of memory
+                except RuntimeError as error:  # EngineError, or torch's out-of-memory error
                     failures, failure = failures + 1, str(error)
                     skipped["engine_error"] += 1
                     if failures == _ENGINE_FAILURES:

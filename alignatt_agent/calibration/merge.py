@@ -58,7 +58,7 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
 def losses(
     merged: Sequence[Head], judged: Sequence[HeadSet]
 ) -> list[tuple[str, float, float, str]]:
-    """Compare the merged heads with the same number of each direction's heads, by mean score.
+    """Compare the merged heads with the same number of each direction's own heads, by mean score.
 
     A merged head without a score in a direction counts as 0; the last column marks such directions.
     """

@@ -61,7 +61,7 @@ class SentencePair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The usable pairs of one file, and the number of unusable ones by reason."""
+    """The usable pairs of one file, and the number of unusable pairs by reason."""
 
     name: str
     pairs: tuple[SentencePair, ...]

@@ -34,7 +34,7 @@ MICRO_SEED = 77
 
 
 def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
-    """Read the pairs of a file, or generate pairs for a ``spec`` such as ``micro:N[:SEED]``."""
+    """Read the pairs in a file, or generate pairs for a ``spec`` such as ``micro:N[:SEED]``."""
     match = MICRO.fullmatch(spec)
     if match is not None:
         return _generated(int(match[1]), int(match[2] or MICRO_SEED), source, target)

@@ -15,7 +15,7 @@ Head = tuple[int, int]
 
 
 class Reader(Protocol):
-    """An engine that returns the attention rows of a given translation."""
+    """An engine that returns the attention rows of a translation."""
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""

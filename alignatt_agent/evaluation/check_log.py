@@ -44,7 +44,7 @@ def check_log(
     chunk_ms: int | None = None,
     joined: Sequence[str] = (),
 ) -> list[Finding]:
-    """Check all rules that need no scorer; ``where`` names the log in messages.
+    """Check all rules that do not require the scorer; ``where`` names the log in messages.
 
     ``talks`` maps the stem of every recording to its length in seconds: the exact length with
     ``chunk_ms``, a minimum without it. ``chunk_ms`` is the chunk length of a submission; it enables
@@ -69,7 +69,7 @@ def check_log(
 
 
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
-    """Reject a log that would be scored incorrectly; ``check_log`` describes the arguments.
+    """Reject a log that would be scored incorrectly; see ``check_log`` for the arguments.
 
     Return a warning for each talk without output; such talks are scored, but probably unintended.
     """
@@ -95,7 +95,7 @@ def _readable(log: Log, where: str) -> Iterator[Finding]:
     for line, problem in log.malformed[:SHOWN]:
         yield Finding("log-format", f"{where}:{line}", problem, fix)
     if len(log.malformed) > SHOWN:
-        message = f"{len(log.malformed)} lines are malformed; only the first ones are listed"
+        message = f"{len(log.malformed)} lines are malformed; only the first few are listed"
         yield Finding("log-format", where, message, fix)
     if not (log.malformed or log.talks or log.loadings):
         yield Finding("log-format", where, "the log is empty", "read run.log for the reason")

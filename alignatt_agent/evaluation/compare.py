@@ -1,7 +1,7 @@
 """Test whether two scored runs differ significantly in quality or latency.
 
-Quality is compared with sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval
-scored. LongYAAL is compared with the same resampling over these segments.
+Quality is tested by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval
+scored. Latency is tested by the same resampling of LongYAAL over these segments.
 
 Examples:
   compare two configurations on one target:
@@ -122,7 +122,7 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
 
 
 def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
-    """Return each common target with its two folders; ``a`` and ``b`` may be target folders."""
+    """Return each common target with its two folders, which may be ``a`` and ``b`` themselves."""
     if (a / "scores.json").is_file() and (b / "scores.json").is_file():
         return [(read_result(a).target, a, b)]
     names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]

@@ -109,7 +109,7 @@ def load_devset(
     """Find and check the files of a dev set; one ``DevSetError`` lists all problems.
 
     Files that Simulstream or the scorers misread are converted and stored in the folder ``work``.
-    If ``work`` is ``None``, they are rejected. Scoring an existing log needs no ``audio``.
+    If ``work`` is ``None``, they are rejected. ``audio`` is not required for scoring a log.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():
@@ -162,7 +162,7 @@ def load_devset(
 
 
 def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
-    """Replace files that scorers misread with corrected copies in ``work``, or reject them."""
+    """Put corrected copies of files that scorers misread into ``work``, or reject such files."""
     paths = [path for path in found.references.values() if path.read_bytes()[:3] == BOM_UTF8]
     if [Path(name).stem for name in names] != [talk.name for talk in found.talks]:
         paths.append(found.segmentation)

@@ -83,7 +83,7 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 
 
 class _LogWatcher(logging.Filter):
-    """Reads the harness's log to set the recorder's talk, update a progress bar and write times.
+    """Reads the harness's log to set the recorder's talk, update a progress bar and record times.
 
     This is a filter because ``simulstream.inference.main`` removes all handlers from its logger.
     It runs after a chunk's computation time is measured, so this time excludes the progress bar.

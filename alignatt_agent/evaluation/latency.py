@@ -114,7 +114,7 @@ def paced_latency(
 
 
 def _chunk_of(chunks: Sequence[LoggedChunk], heard_s: float, spent_s: float) -> int:
-    """Find the chunk that emitted a unit by the unit's official delay and computation time."""
+    """From a unit's official delay and computation time, find the chunk that emitted the unit."""
     first = bisect_left(chunks, heard_s - _SAME_S, key=lambda chunk: chunk.audio_s)
     last = bisect_right(chunks, heard_s + _SAME_S, key=lambda chunk: chunk.audio_s)
     if first == last:

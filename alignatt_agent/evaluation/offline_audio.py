@@ -64,7 +64,7 @@ class Pieces:
         self._pauses = [(begin, end) for begin, end in silences if end - begin >= PAUSE]
 
     def piece(self, begin: int) -> tuple[int, int]:
-        """Return the end frame of the piece from ``begin``, and the start frame of the next one."""
+        """Return the end frame of the piece that starts at ``begin``, and the next start frame."""
         last = begin + self._longest
         if last >= self.frames:
             return self.frames, self.frames

@@ -30,7 +30,7 @@ ASKED = "asked"
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """One target of one configuration, or one log, that passed all checks that need no model.
+    """One target of one configuration, or one log, that passed all preliminary checks.
 
     ``name`` is the configuration or log as the user specified it. ``source`` and ``target`` are
     language codes. ``signature`` contains all settings that the scores depend on.
@@ -105,7 +105,7 @@ def plan(
     paced: bool = False,
     live: bool = True,
 ) -> list[EvalRun]:
-    """Check everything that needs no model; return a run for every target and configuration."""
+    """Make all checks that require no model; return a run for each target and configuration."""
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
     names = [Path(config).stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -73,7 +73,7 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
 
 
 def add_comet(scored: Sequence[tuple[EvalRun, Result]], model: str) -> list[tuple[EvalRun, Result]]:
-    """In one process, score all runs that lack a score of the model; write ``scores.json``."""
+    """In one process, score all runs that lack a score from ``model``; write ``scores.json``."""
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
     sections = iter(comet_sections(waiting, model))

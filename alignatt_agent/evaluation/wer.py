@@ -158,7 +158,7 @@ class TailErrors:
         return low, high
 
     def hold_back_s(self) -> float | None:
-        """Return the distance from which the error rate is stable; ``None`` for too few words.
+        """Return the distance from which the error rate is stable, or ``None`` for too few words.
 
         This distance is the start of the first bin whose error rate is not above the band of all
         words that are at least ``PLATEAU_S`` seconds old.

@@ -59,7 +59,7 @@ def build_bundle(
     team: str,
     contact: str,
 ) -> int:
-    """Build a bundle, which replaces an earlier one, and return its number of files."""
+    """Build a bundle and return its number of files; any earlier bundle is replaced."""
     codes = list(dict.fromkeys(language(name).code for name in targets))
     for run in runs:
         for code in codes:

@@ -166,7 +166,7 @@ def proxy_yaml(target: str) -> str:
 
 
 def evaluation_yaml(target: str) -> str:
-    """Return the scorers' keys, which Simulstream's proxy configuration lacks."""
+    """Return the keys that the scorers need and that Simulstream's proxy configuration lacks."""
     note = "# For the scorers (omnisteval --simulstream_config_file): how to join units.\n"
     return note + yaml.safe_dump(scorer_settings(target), sort_keys=False)
 
