@@ -13,7 +13,7 @@ from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
-    """Convert ``path`` to a WAV file in ``folder``; return the new file and a note.
+    """Convert ``path`` to a WAV file in ``folder``; return its path and a note.
 
     Converting one hour of MP3 takes only 20 s on one core, so earlier results are not reused.
     """

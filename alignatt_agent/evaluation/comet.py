@@ -53,7 +53,7 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[fl
         data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
         data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
-        # -P: modules in the worker's folder would shadow libraries that the worker imports.
+        # Without -P, modules in the worker's folder would shadow libraries that the worker imports.
         command = [str(PYTHON), "-P", str(WORKER), name, str(data), str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode == NO_MODEL:

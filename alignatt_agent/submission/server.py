@@ -98,7 +98,8 @@ def check_health(port: int) -> None:
     """Check that the server on this machine answers, without occupying a processor.
 
     The port opens when the engines are loaded. The server has no health route, so the check clears
-    a session that does not exist. Other requests would occupy a processor until ``ttl`` expires.
+    a session that does not exist. Any other request for a new session would occupy a processor
+    until ``ttl`` expires.
     """
     # Unlike urllib, http.client ignores the proxies in the environment.
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
