@@ -73,7 +73,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
         with open_reader(model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
-                    f"--keep {plan.top_k}: expected at most {len(loaded.heads)} heads"
+                    f"--keep {plan.top_k}: expected 1 to {len(loaded.heads)} heads"
                 )
             builder = PromptBuilder.of(loaded.tokenizer, prompt, plan.source, plan.target)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)

@@ -48,7 +48,7 @@ _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
     "paced": "paced: LongYAAL in real time, including the backlog",
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
-    "WER %": "WER: word errors (character errors in languages without spaces) of the transcript",
+    "WER %": "WER: word error rate (character error rate in languages without spaces)",
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """

@@ -1,4 +1,4 @@
-"""Score and measure runs, and write reports."""
+"""Score runs, compute further measures, and write reports."""
 
 import json
 import sys
