@@ -1,4 +1,4 @@
-"""Align the words of all pairs, from the file or with a chat model."""
+"""Align the words of all pairs, with alignments from the file or from a chat model."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ def add_options(group: argparse._ArgumentGroup) -> None:
     )
     add("--aligner", choices=("gold", "openai"), default="gold", help=text)
     add("--aligner-model", metavar="NAME", help="openai: name of the chat model")
-    text = "openai: base address, e.g. .../v1; the key is read from OPENAI_API_KEY"
+    text = "openai: base URL, e.g. .../v1; the key is read from OPENAI_API_KEY"
     add("--endpoint", metavar="URL", help=text)
-    text = "openai: price in US dollars per million tokens sent and received, for the estimate"
+    text = "openai: prices in US dollars per million tokens sent and received, for the estimate"
     add("--price", type=float, nargs=2, metavar=("SENT", "RECEIVED"), help=text)
     add("--yes", action="store_true", help="openai: send the requests, which may cost money")
 
@@ -60,7 +60,7 @@ def align(
     answers = aligner.align([pairs[place] for place in missing])
     for place, links in zip(missing, tqdm(answers, "aligning", len(missing)), strict=True):
         found[place] = links
-        # The next call asks again if the server is the cause of a failure.
+        # Server failures are not cached, so the next call requests these links again.
         if not (isinstance(links, PairError) and links.reason == "aligner_error"):
             cache.put(keys[place], links)
     return found

@@ -23,13 +23,13 @@ Answer with one JSON object and nothing else:
 """
 
 KEY = "OPENAI_API_KEY"
-"""Environment variable that contains the key of the endpoint."""
+"""Environment variable that contains the API key of the endpoint."""
 
 _CHARS_PER_TOKEN = 2.5
 """Characters per token, a low estimate for numbered words; English prose has about 4."""
 _ANSWER_TOKENS_PER_LINK = 8
 _HOPELESS = 10
-"""Number of successive failures after which the run stops."""
+"""Number of consecutive failures after which the run stops."""
 
 
 class _Answer(BaseModel, strict=True):
@@ -41,7 +41,7 @@ class ChatAligner:
 
     def __init__(
         self,
-        url: str,  # base address of an endpoint, e.g. https://host/v1
+        url: str,  # base URL of an endpoint, e.g. https://host/v1
         model: str,
         source: str,  # English names of the languages
         target: str,
@@ -49,7 +49,7 @@ class ChatAligner:
         timeout_s: float = 60.0,
         retries: int = 3,
         parallel: int = 4,
-        price: tuple[float, float] | None = None,  # dollars per million tokens sent, received
+        price: tuple[float, float] | None = None,  # dollars per million tokens, sent and received
     ) -> None:
         import openai  # the import takes a second, and few calibrations need it
 
@@ -68,7 +68,7 @@ class ChatAligner:
         self.version = f"instructions sha256:{digest}"
 
     def estimate(self, pairs: Sequence[SentencePair]) -> str:
-        """Return an upper estimate of the cost of ``pairs``, without retries, as text."""
+        """Return an upper estimate of the cost of ``pairs``, excluding retries, as text."""
         texts = [self._instructions + _question(pair) for pair in pairs]
         sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
         received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)
@@ -81,7 +81,7 @@ class ChatAligner:
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
         """Yield the links of each pair, or the reason why it has none."""
         failures = 0
-        # Small batches: few paid requests are lost when the endpoint fails.
+        # Batches are small, so that few paid requests are lost when the endpoint fails.
         width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
             for begin in range(0, len(pairs), width):
@@ -91,7 +91,7 @@ class ChatAligner:
                     if failures == _HOPELESS:
                         raise CalibrationError(
                             f"{self._url} failed {failures} times in a row, most recently with: "
-                            f"{result}; answers so far are kept: run the command again later"
+                            f"{result}; received answers are kept: run the command again later"
                         )
                     yield result
 
@@ -121,9 +121,9 @@ class ChatAligner:
         except openai.APIStatusError as error:
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise PairError("aligner_error", f"{error}") from None
-            # The key, model, address or request is wrong, or there is no credit.
+            # The key, model, address or request is wrong, or the account has no credit.
             raise CalibrationError(
-                f"{self._url} refused the request with status {error.status_code}: "
+                f"{self._url} rejected the request with status {error.status_code}: "
                 f"{error.response.text[:300]}; check --endpoint, --aligner-model and ${KEY}"
             ) from None
         except openai.APIConnectionError as error:

@@ -16,11 +16,7 @@ from alignatt_agent.calibration.head_set_file import write
 from alignatt_agent.calibration.merge import losses, merge
 from alignatt_agent.calibration.pairs import Pairs, PairsError, without_repeats
 from alignatt_agent.calibration.pairs_file import read_pairs
-from alignatt_agent.calibration.select_heads import (
-    CalibrationPlan,
-    calibrate,
-    print_report,
-)
+from alignatt_agent.calibration.select_heads import CalibrationPlan, calibrate, print_report
 from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.head_sets import load_head_set
@@ -29,7 +25,7 @@ from alignatt_agent.evaluation.cache import ResultCache
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line: ``run`` and ``merge``."""
+    """Build the argument parser with the commands ``run`` and ``merge``."""
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
@@ -47,12 +43,12 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     text = "configuration with the translation model and prompt to calibrate"
     add("--config", required=True, help=text)
     add = parser.add_argument_group("pairs").add_argument
-    add("--source", metavar="CODE", help="source language; default: that of the configuration")
+    add("--source", metavar="CODE", help="source language; default: from the configuration")
     add("--target", required=True, metavar="CODE", help="target language, e.g. de")
     add("--pairs", required=True, metavar="FILE", help="pairs for choosing heads; see below")
-    text = "pairs for judging the chosen heads: a file, or a share of --pairs; default %(default)s"
+    text = "held-out pairs for evaluating heads: a file or a share of --pairs; default %(default)s"
     add("--held-out", metavar="FILE|SHARE", default="0.3", help=text)
-    text = "dev set whose sentences are excluded, in addition to the embedded one; repeatable"
+    text = "dev set whose sentences are excluded, like those of the embedded dev set; repeatable"
     add("--devset", type=Path, action="append", default=[], metavar="DIR", help=text)
     add = parser.add_argument_group("head set").add_argument
     text = "query whose attention row represents a token; default: the query with the better score"
@@ -65,15 +61,15 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 
 def _merge_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("sets", nargs="+", metavar="SET", help="head sets of one model, names or paths")
-    text = "head sets of further targets, used only to judge the merged head set"
+    add("sets", nargs="+", metavar="SET", help="names or paths of head sets of one model")
+    text = "head sets of further targets, used only to evaluate the merged head set"
     add("--judge", nargs="+", default=[], metavar="SET", help=text)
     add("--keep", type=int, default=8, metavar="K", help="number of heads; default 8")
     add("--output", type=Path, required=True, metavar="FILE", help="file of the merged head set")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command; return the exit status."""
     arguments = build_parser().parse_args(argv)
     status: int = arguments.command(arguments)
     return status
@@ -82,27 +78,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     r"""Score all heads of a model and write the best heads as a head set.
 
-    The Translation Score of a head is the share of target words whose attention peak in this head
-    lies on the aligned source word, under the prompt that the agent uses.
+    The Translation Score of a head is the share of aligned target tokens whose attention peak in
+    this head lies on an aligned source word, under the prompt that the agent uses.
 
     Examples:
-      calibrate the embedded model on 60 generated pairs, and judge the heads on 60 other pairs:
+      calibrate the embedded model on 60 generated pairs and evaluate the heads on 60 other pairs:
         alignatt calibrate run --config micro-low --target de \
             --pairs micro:60:77 --held-out micro:60:78
 
       calibrate the translation model and prompt of a configuration:
         alignatt calibrate run --config hy-mt-1.8b-low --target de --pairs pairs.en-de.tsv
 
-      let a chat model align the words; without --yes, the command only prints the cost:
+      let a chat model align the words; without --yes, the command only prints the estimated cost:
         alignatt calibrate run --config default-low --target de \
             --pairs pairs.en-de.tsv --aligner openai --endpoint https://HOST/v1 \
             --aligner-model NAME --price 0.25 2.00 --yes
 
     output files
-      OUTPUT.json      the head set, which a configuration names under head_sets
-      OUTPUT.sqlite    word alignments and scores of every pair; the command resumes from this
-                       file and computes only pairs that it does not contain; delete the file
-                       to start again
+      OUTPUT.json      the head set, which a configuration lists under head_sets
+      OUTPUT.sqlite    word alignments and scores of every pair. The command resumes from this
+                       file and computes only the missing pairs. To start again, delete the
+                       file.
 
     exit status: 0 success; 1 the run failed; 2 failure before the start
     """
@@ -113,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
             missing = not_aligned(asked, plan.all_pairs, cache)
         if missing:
             print(
-                f"word alignments from {arguments.endpoint} would take about "
+                f"word alignments from {arguments.endpoint} would require about "
                 f"{asked.estimate(missing)}.\nNo request was sent; add --yes to continue."
             )
             return 2
@@ -122,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
-    """Build the plan, after all checks that need no model."""
+    """Build the plan after all checks that require no model."""
     config = load_config(arguments.config)
     source = language(arguments.source or config.source_language)
     target = language(arguments.target)
@@ -149,7 +145,7 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
 
 
 def _share(text: str) -> float | None:
-    """Read a share; ``None`` for the name of a file."""
+    """Parse a share; return ``None`` for the name of a file."""
     try:
         share = float(text)
     except ValueError:
@@ -160,13 +156,13 @@ def _share(text: str) -> float | None:
 
 
 def _merge(arguments: argparse.Namespace) -> int:
-    r"""Merge the head sets of several targets into one for any target.
+    r"""Merge the head sets of several targets into one head set for any target.
 
-    The merged set has the heads with the best mean Translation Score. Name it under ``head_sets``
-    as ``"*"`` to use it for every target without its own set. It is marked as provisional.
+    The merged set contains the heads with the best mean Translation Scores. It is marked as
+    provisional. For targets without their own set, enter it as ``"*"`` under ``head_sets``.
 
     Example:
-      merge the heads of Italian and Chinese, and judge them on German:
+      merge the heads of Italian and Chinese, and evaluate them on German:
         alignatt calibrate merge micro-en-it micro-en-zh --judge micro-en-de --output any.json
     """
     sets = [load_head_set(name) for name in arguments.sets]
@@ -174,5 +170,5 @@ def _merge(arguments: argparse.Namespace) -> int:
     write(arguments.output, content)
     rows = losses(heads, [*sets, *map(load_head_set, arguments.judge)])
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
-    print(f"mean Translation Score of {len(heads)} heads; written to {arguments.output}")
+    print(f"mean Translation Score of {len(heads)} heads; head set written to {arguments.output}")
     return 0

@@ -1,7 +1,7 @@
 """Exclude evaluation data from calibration.
 
 Scores are meaningless on data that was used to choose heads. A file is evaluation data if it is in
-a dev set, or if most of its sentences are in a dev set. Single sentences of a dev set are
+a dev set, or if most of its sentences are in a dev set. Individual sentences of a dev set are
 dropped and counted.
 """
 
@@ -26,14 +26,14 @@ def refuse(path: Path, why: str) -> PairsError:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a file inside a dev set."""
+    """Reject a file inside a dev set."""
     for folder in list(path.resolve().parents)[:3]:
         if (folder / SEGMENTATION).is_file():
-            raise refuse(path, f"it is in the dev set {folder.name}, which has {SEGMENTATION}")
+            raise refuse(path, f"it is in the dev set {folder.name}, which contains {SEGMENTATION}")
 
 
 def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
-    """Return the sentences of the given dev sets and of the embedded one, normalized."""
+    """Return the normalized sentences of ``devsets`` and of the embedded dev set."""
     folders = list(devsets)
     with contextlib.suppress(FileNotFoundError):  # the wheel does not contain the embedded dev set
         folders.append(find_path(EMBEDDED_DEVSET))
@@ -48,7 +48,7 @@ def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
 
 
 def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
-    """Drop pairs with a ``known`` source or target; refuse a file of mostly known pairs."""
+    """Drop pairs with a ``known`` source or target; reject a file of mostly known pairs."""
     kept = [p for p in found.pairs if not {_plain(" ".join(p.source)), _plain(p.target)} & known]
     dropped = len(found.pairs) - len(kept)
     if dropped > _REFUSED_SHARE * max(1, len(found.pairs)):
@@ -59,5 +59,5 @@ def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
 
 
 def _plain(text: str) -> str:
-    """Return the letters and digits of a text, in lower case."""
+    """Return the letters and digits of a text, case-folded."""
     return "".join(char for char in text.casefold() if char.isalnum())

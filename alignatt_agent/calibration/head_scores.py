@@ -1,8 +1,8 @@
 """Compute Translation Scores: how often a head's attention peak hits the aligned source word.
 
-The prompt has the run-time layout (Eq. 1). A head hits an aligned target token if its argmax over
-the source span is a token of an aligned source word. Each pair takes one teacher-forced pass. Heads
-are chosen on some pairs and judged on other pairs.
+The prompt has the run-time layout (Eq. 1 of the paper). A head hits an aligned target token if its
+argmax over the source span is a token of an aligned source word. Each pair requires one
+teacher-forced pass. Heads are chosen on some pairs and evaluated on others.
 """
 
 import random
@@ -26,16 +26,15 @@ ROWS: tuple[Row, ...] = get_args(Row)
 Counts = npt.NDArray[np.int64]
 
 _ENGINE_FAILURES = 3
-"""Number of successive failures after which the run fails."""
-
+"""Number of consecutive failures after which the run fails."""
 
 Hits = dict[Row, Counts]
-"""Hits by row convention, ``[heads]``: of every head, or of means of the 1, 2, ... best heads."""
+"""Hits by row convention, ``[heads]``: of every head, or of means over the best 1, 2, ... heads."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """A prompt, the ids of its translation, and the aligned source words of each target token."""
+    """A prompt, its translation's token IDs, and the aligned source words of each target token."""
 
     prompt: Prompt  # the request up to the translation
     target_ids: tuple[int, ...]
@@ -64,17 +63,17 @@ class Outcome:
 
     rows: dict[Row, RowScores]
     calibration: tuple[int, int]  # numbers of pairs and aligned tokens for choosing heads
-    held_out: tuple[int, int]  # numbers of pairs and aligned tokens for judging heads
-    skipped: Counter[str]  # pairs that the engine could not read, by reason
+    held_out: tuple[int, int]  # numbers of pairs and aligned tokens for evaluating heads
+    skipped: Counter[str]  # number of pairs that the engine could not process, by reason
 
     def better_row(self) -> Row:
-        """Return the convention with the higher held-out score; ``predicting`` if equal."""
-        # Predicting rows are available one decoding step earlier.
+        """Return the convention with the higher held-out score; ``predicting`` wins a tie."""
+        # Predicting rows are available one decode step earlier.
         return max(ROWS, key=lambda row: self.rows[row].head_set.value)
 
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split pair numbers into calibration and held-out pairs, both sorted."""
+    """Split pair indices into calibration and held-out indices, both sorted."""
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
@@ -92,7 +91,7 @@ def score(
     model: str,
     top_k: int,
 ) -> Outcome:
-    """Score every head and both row conventions; ``model`` is part of the keys of ``cache``."""
+    """Score every head under both row conventions; ``model`` is part of the cache keys."""
     skipped: Counter[str] = Counter()
 
     def read(
@@ -108,7 +107,7 @@ def score(
             if hits is None:
                 try:
                     hits = _hits(loaded, pair, rankings)
-                except RuntimeError as error:  # EngineError, or torch's when memory is exhausted
+                except RuntimeError as error:  # EngineError, or torch's out-of-memory error
                     failures, failure = failures + 1, str(error)
                     skipped["engine_error"] += 1
                     if failures == _ENGINE_FAILURES:
@@ -146,7 +145,7 @@ def score(
 
 
 def _hits(loaded: Loaded, pair: AlignedPair, rankings: dict[Row, list[int]] | None) -> Hits:
-    """Return the hits of a pair, for every head or for means by ``rankings``."""
+    """Return a pair's hits for every head, or for means over the heads in ``rankings``."""
     rows = both_rows(loaded.reader, pair, loaded.heads)
     if rankings is None:
         return {row: head_hits(found, pair) for row, found in rows.items()}
@@ -157,7 +156,7 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
     """Read the rows of both conventions in one pass, ``[target tokens, heads, source tokens]``.
 
     The query that predicts a token belongs to the previous token. Therefore the predicting rows of
-    the translation and one more token, with any id, contain the rows of both conventions.
+    the translation and one additional arbitrary token contain the rows of both conventions.
     """
     fed = (*pair.target_ids, pair.target_ids[-1])
     rows = reader.rows(pair.prompt, fed, Readout(tuple(heads), "predicting")).source
@@ -178,5 +177,5 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
 
 
 def rank(counts: Counts) -> list[int]:
-    """Return the indices of the heads by falling hits; ties keep the model's order."""
+    """Return the indices of the heads in descending order of hits; ties keep the model's order."""
     return [int(i) for i in np.argsort(-counts, kind="stable")]

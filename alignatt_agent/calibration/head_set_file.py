@@ -51,10 +51,10 @@ def head_set(
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a head set atomically, with the numbers of each row on one line."""
+    """Write a head set atomically, with each innermost list or object on one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    # JSON strings contain no line breaks, so the joined text is the same JSON.
+    # JSON strings contain no line breaks, so the joined text is equivalent JSON.
     flat = re.sub(
         r"([\[{])\n([^\[\]{}]*)\n *([\]}])",
         lambda found: found[1] + re.sub(r"\n *", " ", found[2].lstrip()) + found[3],

@@ -21,7 +21,7 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
     """Return the content of a head-set file for any target, and its heads, best first.
 
     Raises:
-        HeadSetError: the sets differ in model, row or source language, or no head is kept.
+        HeadSetError: The sets differ in model, row or source language, or ``keep`` is below 1.
     """
     if keep < 1:
         raise HeadSetError(f"--keep {keep}: expected at least 1 head")
@@ -31,7 +31,7 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
             ours, theirs = getattr(first, what), getattr(other, what)
             if ours != theirs:
                 raise HeadSetError(
-                    f"only head sets of the same {what} can be merged: {first.name} has {ours}, "
+                    f"only head sets with the same {what} can be merged: {first.name} has {ours}, "
                     f"{other.name} has {theirs}"
                 )
         if for_any(first.direction) != for_any(other.direction):
@@ -58,9 +58,9 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
 def losses(
     merged: Sequence[Head], judged: Sequence[HeadSet]
 ) -> list[tuple[str, float, float, str]]:
-    """Compare the merged heads with as many heads of each direction, by mean Translation Score.
+    """Compare the merged heads with the same number of each direction's own heads, by mean score.
 
-    A merged head without a score in a direction has the score 0; the last column marks this.
+    A merged head without a score in a direction counts as 0; the last column marks such directions.
     """
     return [
         (

@@ -1,4 +1,4 @@
-"""Split sentence pairs into the source words and target units of alignments."""
+"""Split sentence pairs into source words and target units, which alignments link."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PairError(ValueError):
     """An unusable pair, counted under ``reason``, e.g. ``"empty_side"``."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(reason, detail)  # both arguments, because errors are pickled
+        super().__init__(reason, detail)  # pass both arguments, because errors are pickled
         self.reason = reason
 
     def __str__(self) -> str:
@@ -31,27 +31,27 @@ class PairError(ValueError):
 
 
 class PairsError(AlignAttError, ValueError):
-    """A pairs file cannot be used; the message names the cause and the fix."""
+    """A pairs file cannot be used; the message states the cause and the fix."""
 
 
 class CalibrationError(AlignAttError, RuntimeError):
-    """Words cannot be aligned or heads scored; the message names the cause and the fix."""
+    """Words cannot be aligned, or heads cannot be scored; the message states cause and fix."""
 
     exit_status = 1
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A source sentence and its translation, as written by the recognizer and the model.
+    """A source sentence as the recognizer writes it, and its translation as the model writes it.
 
-    A target unit is a word or a punctuation mark; in a script without spaces it is a character, or
-    a run of Latin letters and digits.
+    A target unit is a word or a punctuation mark. In a script without spaces, a target unit is a
+    character or a run of Latin letters and digits.
     """
 
     source: tuple[str, ...]  # words, with punctuation attached
     target: str
     spans: tuple[Span, ...]  # start and end of each target unit, in characters
-    gold: Links | None = None  # alignments of the file, if any
+    gold: Links | None = None  # alignments from the file, if any
 
     @property
     def units(self) -> list[str]:
@@ -61,18 +61,18 @@ class SentencePair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The usable pairs of one file, and the number of unusable ones by reason."""
+    """The usable pairs of one file, and the number of unusable pairs by reason."""
 
     name: str
     pairs: tuple[SentencePair, ...]
     skipped: Counter[str] = field(default_factory=Counter)
 
     def digest(self) -> str:
-        """Return a hash of the usable pairs, 12 hexadecimal digits."""
+        """Return a hash of the usable pairs (12 hexadecimal digits)."""
         return digest_of((p.source, p.target, p.spans) for p in self.pairs)
 
     def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
-        """Keep some of the pairs, and count the other pairs under ``reason``."""
+        """Keep the pairs in ``kept``, and count all other pairs under ``reason``."""
         dropped = Counter({reason: len(self.pairs) - len(kept)})
         return Pairs(self.name, tuple(kept), self.skipped + dropped)
 
@@ -88,7 +88,7 @@ def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pai
 
 
 def digest_of(items: Iterable[object]) -> str:
-    """Return a hash of the ``repr`` of plain values, 12 hexadecimal digits."""
+    """Return a hash of the ``repr`` of plain values (12 hexadecimal digits)."""
     digest = hashlib.sha256()
     for item in items:
         digest.update(repr(item).encode())
@@ -105,8 +105,8 @@ def make_pair(
 ) -> SentencePair:
     """Check one pair and split its target into units.
 
-    Gold ``links`` number the ``counted`` parts of the target; ``None`` stands for white-space
-    separated words, or for characters of a language that is not ``spaced``.
+    Gold ``links`` number the ``counted`` parts of the target. If ``counted`` is ``None``, they
+    number words separated by white space or, if the language is not ``spaced``, characters.
     """
     if not source or not target.strip():
         raise PairError("empty_side")

@@ -1,12 +1,12 @@
 """Read calibration pairs from a file, or generate them in the micro world.
 
-A pairs file is UTF-8 text with one tab-separated pair per line; lines starting with # are skipped:
+A pairs file is UTF-8 text with one tab-separated pair per line. Lines starting with # are skipped.
   SOURCE <tab> TARGET [<tab> ALIGNMENT]
   We train a model. <tab> Wir trainieren ein Modell. <tab> 0-0 1-1 2-2 3p2 3-3
-ALIGNMENT has Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link). Both numbers count
-white-space separated words with their punctuation from 0; in Chinese, Japanese and Korean, they
-count characters without white space.
-Files in a dev set are refused, and so are files that mostly consist of sentences of a dev set.
+ALIGNMENT contains Pharaoh pairs SOURCE-TARGET (p instead of - for a possible link). Both numbers
+start at 0. They count words (with punctuation) separated by white space or, in languages without
+spaces such as Chinese, Japanese and Thai, all characters except white space.
+Files inside a dev set, and files that consist mostly of dev-set sentences, are rejected.
 micro:N[:SEED] stands for N generated pairs of the micro world, with gold alignments.
 """
 
@@ -34,7 +34,7 @@ MICRO_SEED = 77
 
 
 def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
-    """Read the pairs of a file, or generate pairs for a ``spec`` such as ``micro:N[:SEED]``."""
+    """Read the pairs in a file, or generate pairs for a ``spec`` such as ``micro:N[:SEED]``."""
     match = MICRO.fullmatch(spec)
     if match is not None:
         return _generated(int(match[1]), int(match[2] or MICRO_SEED), source, target)
@@ -53,7 +53,7 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
             except PairError as error:
                 skipped[error.reason] += 1
     if not pairs:
-        raise PairsError(f"{path} has no usable pair; skipped: {dict(skipped) or 'nothing'}")
+        raise PairsError(f"{path} contains no usable pair; skipped: {dict(skipped) or 'nothing'}")
     return Pairs(path.name, tuple(pairs), skipped)
 
 
@@ -68,7 +68,7 @@ def _pair(cells: Sequence[str], source: Language, target: Language) -> SentenceP
 
 
 def parse_pharaoh(text: str) -> Links:
-    """Read ``"0-0 1p2"``: ``-`` marks sure links, ``p`` or ``?`` possible links; all are kept."""
+    """Parse ``"0-0 1p2"``; keep both sure links (``-``) and possible links (``p`` or ``?``)."""
     found = [_LINK.fullmatch(item) for item in text.split()]
     if None in found:
         raise PairError("malformed_alignment")
@@ -76,7 +76,7 @@ def parse_pharaoh(text: str) -> Links:
 
 
 def _generated(count: int, seed: int, source: Language, target: Language) -> Pairs:
-    try:  # by name: the generator imports this package and is not part of the wheel
+    try:  # imported by name, because the wheel does not contain the generator
         generator = import_module("lab.micro_world.pairs")
     except ModuleNotFoundError:
         raise PairsError(

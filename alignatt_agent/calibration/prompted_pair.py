@@ -1,4 +1,4 @@
-"""Convert aligned words to aligned tokens, under the prompt that the agent uses."""
+"""Convert aligned words to aligned tokens under the prompt that the agent uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 @dataclass(frozen=True, slots=True)
 class PairPrompter:
-    """Builds the request of a pair like the agent, with at most ``max_context`` tokens."""
+    """Builds the request for a pair as the agent does, with at most ``max_context`` tokens."""
 
     tokenizer: Any
     builder: PromptBuilder
     max_context: int
 
     def digest(self) -> str:
-        """Return a hash of the prompt for one word: system text, template, tokenizer."""
+        """Return a hash of the prompt for one word (system text, template and tokenizer)."""
         return digest_of([self.builder.build(["source"]).token_ids])
 
     def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
-        """Return the prompt, the ids of the translation, and each token's source words."""
+        """Return the prompt, the translation's token IDs, and each token's source words."""
         if isinstance(links, PairError):
             raise links
         encoding = self.tokenizer(
@@ -34,7 +34,7 @@ class PairPrompter:
         if not any(words):
             raise PairError("no_alignment")
         prompt = self.builder.build(pair.source)
-        # One more token is fed to read the row of the last token, and one is sampled.
+        # One additional token is fed to read the last token's row, and one token is sampled.
         if len(prompt.token_ids) + len(ids) + 2 > self.max_context:
             raise PairError("too_long")
         return AlignedPair(prompt, ids, words)
@@ -43,8 +43,8 @@ class PairPrompter:
 def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
     """Return the target unit of every token; ``None`` for white space and text between units.
 
-    A token belongs to the unit of its last character: a leading space belongs to the next word, a
-    byte of a character to that character.
+    A token belongs to the unit of its last character: a leading space belongs to the next word, and
+    a single byte belongs to its character.
     """
     unit_of_char: list[int | None] = [None] * len(pair.target)
     for unit, (begin, end) in enumerate(pair.spans):

@@ -15,14 +15,14 @@ Head = tuple[int, int]
 
 
 class Reader(Protocol):
-    """An engine that returns the attention rows of a given translation."""
+    """An engine that returns the attention rows of a translation."""
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return one teacher-forced row per token of ``token_ids`` after ``prompt``."""
 
 
 DEFAULT_CONTEXT = 2048
-"""Longest request in tokens; a sentence of a talk needs a few hundred."""
+"""Maximum length of a request, in tokens; a sentence of a talk needs a few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Loaded:
 
 @contextmanager
 def open_reader(model: ModelConfig) -> Iterator[Loaded]:
-    """Load a model with capture of all heads, and unload it at the end."""
+    """Load a model that captures all heads, and unload it at the end."""
     from transformers import AutoConfig
 
     from alignatt_agent.engine.drafts import DraftEngine

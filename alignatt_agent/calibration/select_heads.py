@@ -1,4 +1,4 @@
-"""Calibrate: compute a head-set file and a report from pairs."""
+"""Compute a head-set file and a report from sentence pairs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ SPLIT_SEED = 1
 class CalibrationPlan:
     """A model and direction, the pairs, the aligner, and the head set to write."""
 
-    config: AgentConfig  # its translation model and prompt
+    config: AgentConfig  # contains the translation model and prompt
     source: Language
     target: Language
     pairs: Pairs  # pairs for choosing heads
-    held_out: Pairs | float  # pairs for judging heads, or a share of ``pairs``
+    held_out: Pairs | float  # pairs for evaluating heads, or a share of ``pairs``
     aligner: ChatAligner | None  # None uses the alignments of the pairs
     output: Path
     row: Row | None = None  # None chooses the better row convention
@@ -49,7 +49,7 @@ class CalibrationPlan:
 
     @property
     def cache(self) -> Path:
-        """Return the file with the links and scores of every pair."""
+        """Return the path of the file that stores the links and scores of every pair."""
         return self.output.with_suffix(".sqlite")
 
     @property
@@ -64,7 +64,7 @@ class CalibrationPlan:
 
 
 def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
-    """Align pairs, score heads and write the head set; the same plan resumes a run."""
+    """Align pairs, score heads and write the head set; a new call resumes an interrupted one."""
     model, prompt = plan.config.models.translation, plan.config.prompt
     checkpoint = fingerprint(locate_one(model))
     pairs = plan.all_pairs
@@ -73,7 +73,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
         with open_reader(model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):
                 raise CalibrationError(
-                    f"--keep {plan.top_k}: expected at most {len(loaded.heads)} heads"
+                    f"--keep {plan.top_k}: expected 1 to {len(loaded.heads)} heads"
                 )
             builder = PromptBuilder.of(loaded.tokenizer, prompt, plan.source, plan.target)
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
@@ -105,7 +105,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
             "revision": model.revision,
             "direction": plan.direction,
             "prompt_layout": PromptBuilder.__module__,
-            # Pairs may not be consecutive, so their prompts have no history.
+            # Pairs are not always consecutive, so their prompts contain no history.
             "prompt_sha256": prompt.model_copy(update={"history": 0}).digest(
                 plan.source.code, plan.target.code
             ),
@@ -120,7 +120,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
 def _parts(
     plan: CalibrationPlan, usable: Sequence[AlignedPair | None]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
-    """Return the pairs for choosing heads and the pairs for judging them."""
+    """Return the pairs for choosing heads and the pairs for evaluating them."""
     count = len(plan.pairs.pairs)
     first, second = ([*filter(None, part)] for part in (usable[:count], usable[count:]))
     if isinstance(plan.held_out, float):

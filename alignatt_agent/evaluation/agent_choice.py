@@ -1,4 +1,4 @@
-"""Find the agent and the configuration that ``--agent``, ``--config`` and ``--set`` name."""
+"""Find the agent and the configuration that ``--agent``, ``--config`` and ``--set`` specify."""
 
 import pkgutil
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ MICRO_LABEL = "embedded models: these scores only show that the pipeline works"
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """An agent class and its resolved configuration; ``name`` is the user's name for it."""
+    """An agent class and its resolved configuration; ``name`` is the value of ``--config``."""
 
     cls: type[AlignAttAgent]
     name: str
@@ -74,7 +74,7 @@ def choose_agent(
     contexts: Path | None = None,
     live: bool = True,
 ) -> AgentChoice:
-    """Find an agent by entry point or dotted class, and resolve its configuration."""
+    """Find an agent by entry point or dotted class name, and resolve its configuration."""
     cls = _agent_class(agent)
     keys = {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides}
     chosen = load_with_contexts(config, contexts, keys)
@@ -86,7 +86,7 @@ def choose_agent(
 def load_with_contexts(
     config: str, contexts: Path | None, overrides: Mapping[str, Any] | None = None
 ) -> AgentConfig:
-    """Load a configuration; without a context it gets the dev set's folder of contexts."""
+    """Load a configuration; if it sets no context, use the folder ``contexts`` of the dev set."""
     loaded = load_config(config, overrides)
     if loaded.speech.context is None and contexts is not None and contexts.is_dir():
         return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})
@@ -107,6 +107,6 @@ def _agent_class(name: str) -> type[AlignAttAgent]:
     if isinstance(found, type) and issubclass(found, AlignAttAgent):
         return found
     raise ConfigError(
-        f"--agent {name} is {found!r}; expected an entry point of {GROUP} "
+        f"--agent {name}: found {found!r}; expected an entry point in {GROUP} "
         f"({', '.join(known_agents())}) or the dotted name of a subclass of AlignAttAgent"
     )

@@ -1,17 +1,17 @@
-"""Measure the speech recognition of a run: word error rate, latency, errors in the live tail.
+"""Evaluate the speech recognition of a run: word error rate, latency and errors in the live tail.
 
-The report gives the error rate of the live tail by distance to the end of the audio, and suggests
-a hold-back. The command reads the records of a run and loads no model.
+The report shows the error rate of the live tail by distance to the end of the audio, and suggests
+a hold-back. The command reads the records of a run and loads no models.
 
 Example:
   alignatt asr outputs/dev-low/de --devset micro_models/devset --output outputs/asr
 
-RUN is a target folder of simulstream-eval; all targets have the same transcript. DIR is a dev set
-with ref/SOURCE.txt. The emission time of a word is the time when it became accessible to the
-translation or last changed.
+RUN is a target folder written by simulstream-eval. All targets share the same transcript. DIR is a
+dev set that contains ref/SOURCE.txt. A word's emission time is the time when the word became
+accessible to the translation or, if the word changed later, the time of its last change.
 
-The figures are written to OUT/asr.json. A plot is written to OUT/tail_error.svg if the extra
-`plots` is installed.
+The results are written to OUT/asr.json. If the extra `plots` is installed, a plot is written to
+OUT/tail_error.svg.
 
 exit status: 0 success; 2 a file is missing
 """
@@ -47,7 +47,7 @@ from alignatt_agent.types.running_text import common_prefix
 
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
-    """Return the accessible words as a log of Simulstream; revised words are deleted tokens."""
+    """Return the accessible words as a Simulstream log; revised words become deleted tokens."""
     lines: list[dict[str, Any]] = []
     talk, number = "", -1
     settled: list[str] = []
@@ -76,7 +76,7 @@ def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
 def transcript_latency(
     records: Iterable[TalkStep], devset: DevSet, source: str, folder: Path
 ) -> dict[str, float | None]:
-    """Score the latency of the accessible words as if they were emitted."""
+    """Score the latency of the accessible words as if they were emitted text."""
     files = RunFiles(folder)
     files.clean()
     lines = transcript_log(records)
@@ -91,7 +91,7 @@ def transcript_latency(
 
 
 def tail_report(errors: TailErrors) -> dict[str, Any]:
-    """Return the error rate of each bin, and the suggested hold-back."""
+    """Return the error rate of each bin and the suggested hold-back."""
     names = ("from_ms", "error", "low", "high", "words")
     columns = (
         [round(1000 * edge) for edge in errors.edges_s],
@@ -106,7 +106,7 @@ def tail_report(errors: TailErrors) -> dict[str, Any]:
 
 
 def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
-    """Measure the speech recognition of a run, and write ``asr.json`` and the plot."""
+    """Evaluate the speech recognition of a run, and write ``asr.json`` and the plot."""
     code = language(source).code
     check_scorer([code])
     checked = load_devset(devset, [code], output, code, audio=False)
@@ -154,10 +154,10 @@ def table(report: dict[str, Any]) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the argument parser."""
     parser = argparse.ArgumentParser("alignatt asr", **page(__doc__))
     add = parser.add_argument
-    add("run", type=Path, metavar="RUN", help="folder of one target of simulstream-eval")
+    add("run", type=Path, metavar="RUN", help="target folder written by simulstream-eval")
     needed = {"required": True}
     spoken = {"default": "en", "help": "spoken language; default %(default)s"}
     shared_options(parser, source=spoken, devset=needed, output=needed)
@@ -165,7 +165,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line."""
+    """Run the command; return the exit status."""
     print(table(diagnose(**vars(build_parser().parse_args(argv)))))
     return 0
 

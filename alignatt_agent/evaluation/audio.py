@@ -1,6 +1,6 @@
 """Convert recordings to 16 kHz mono 16-bit WAV, which Simulstream chunks correctly.
 
-Whole files are converted, because resampling chunk by chunk distorts chunk borders.
+Whole files are converted because resampling chunk by chunk distorts the chunk borders.
 """
 
 from pathlib import Path
@@ -13,9 +13,9 @@ from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:
-    """Convert ``path`` into ``folder``; return the WAV and a note.
+    """Convert ``path`` to a WAV file in ``folder``; return its path and a note.
 
-    This takes 20 s per hour of MP3 on one core, so it is repeated in every call.
+    Converting one hour of MP3 takes only 20 s on one core, so earlier results are not reused.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wav = folder / f"{path.stem}.wav"
@@ -32,7 +32,7 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
             output.write(np.clip(np.rint(level * piece), -32768, 32767).astype(np.int16))
         frames = output.frames
     if frames == 0:
-        raise AudioError(f"{path} has no audio")
+        raise AudioError(f"{path} contains no audio")
     partial.replace(wav)
     form = f"{SAMPLE_RATE} Hz, mono, 16 bit"
     return wav, f"{path.name}: {recording.found}; converted to {form} in {wav}"

@@ -1,4 +1,4 @@
-"""A cache of results on disk."""
+"""An on-disk cache of results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 class ResultCache:
-    """Results, keyed by a hash of their inputs; each result is written immediately.
+    """Results keyed by a hash of their inputs; each result is written immediately.
 
-    Results are pickled: do not open untrusted files. Without a ``path`` they are lost when the
-    process ends.
+    Results are pickled, so do not open untrusted files. Without a ``path``, results are lost when
+    the process exits.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -31,7 +31,7 @@ class ResultCache:
         self.close()
 
     def get(self, key: bytes) -> Any:
-        """Return the result under ``key``, or ``None``."""
+        """Return the result that is stored under ``key``, or ``None`` if there is none."""
         query = "SELECT value FROM results WHERE key=?"
         found = self._base.execute(query, (key,)).fetchone()
         return pickle.loads(found[0]) if found else None
@@ -42,12 +42,12 @@ class ResultCache:
         self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", row)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database."""
         self._base.close()
 
 
 def key_of(*parts: str | bytes | int) -> bytes:
-    """Hash the parts of a key; their order and boundaries change the hash."""
+    """Hash the parts of a key; the hash depends on their order and boundaries."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()

@@ -1,4 +1,4 @@
-"""Rules for logs, which scoring and the submission checker share.
+"""Rules for logs, shared by scoring and the submission checker.
 
 The official scorer accepts any log: an appended rerun, a missing talk or an interrupted stream
 only lowers the score. A submission must also be the unaltered log of one run: append-only, with
@@ -15,17 +15,17 @@ from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDY, kind_of_pieces
 
 SHOWN = 3
-"""Largest number of line numbers in a message."""
+"""Maximum number of line numbers in a message."""
 
 _RERUN = (
     "Simulstream appends to an existing log: delete the log and run again (simulstream-eval does "
-    "both), or keep the lines of only one run"
+    "both), or keep only the lines of one run"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation of a rule, e.g. ``"append-only"``; ``where`` names a line or a system."""
+    """One violation of a rule such as ``"append-only"``; ``where`` is a file or ``FILE:LINE``."""
 
     rule: str
     where: str
@@ -44,11 +44,11 @@ def check_log(
     chunk_ms: int | None = None,
     joined: Sequence[str] = (),
 ) -> list[Finding]:
-    """Check all rules that need no scorer; ``where`` names the log in messages.
+    """Check all rules that do not require the scorer; ``where`` names the log in messages.
 
-    ``talks`` maps the stem of every recording to its seconds of audio: the exact number with
-    ``chunk_ms``, a minimum without it. ``chunk_ms`` is the chunk length of a submission and adds
-    the rules for submissions; without it, only faults that change scores are found. ``joined``
+    ``talks`` maps the stem of every recording to its length in seconds: the exact length with
+    ``chunk_ms``, a minimum without it. ``chunk_ms`` is the chunk length of a submission; it enables
+    the rules for submissions. Without it, only faults that change scores are reported. ``joined``
     lists the kinds of subwords that the scorers join (``subwords.joined_pieces``).
     """
     found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
@@ -60,7 +60,7 @@ def check_log(
             fix = "read run.log for the reason; silence is scored as a missing translation"
             found.append(Finding("empty-talk", place, f"{talk.name}: nothing was emitted", fix))
         if talk.instance is not None:
-            continue  # OmniSTEval compares the numbers of units and delays
+            continue  # OmniSTEval itself compares the number of units with the number of delays
         found += _positions(talk, place, talks.get(talk.name), chunk_ms)
         found += _units(talk, where, unit, chunk_ms is not None)
         if chunk_ms is not None:
@@ -69,9 +69,9 @@ def check_log(
 
 
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
-    """Refuse a log that would be scored wrongly; ``check_log`` explains the arguments.
+    """Reject a log that would be scored incorrectly; see ``check_log`` for the arguments.
 
-    Returns warnings about talks without output, which are scored but probably unintended.
+    Return a warning for each talk without output; such talks are scored, but probably unintended.
     """
     expected = {
         talk.name: max(span.offset_s for span in devset.segments if span.talk == talk.name)
@@ -95,7 +95,7 @@ def _readable(log: Log, where: str) -> Iterator[Finding]:
     for line, problem in log.malformed[:SHOWN]:
         yield Finding("log-format", f"{where}:{line}", problem, fix)
     if len(log.malformed) > SHOWN:
-        message = f"{len(log.malformed)} lines are malformed; the first ones are listed"
+        message = f"{len(log.malformed)} lines are malformed; only the first few are listed"
         yield Finding("log-format", where, message, fix)
     if not (log.malformed or log.talks or log.loadings):
         yield Finding("log-format", where, "the log is empty", "read run.log for the reason")
@@ -106,12 +106,12 @@ def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
     twice = [name for name, count in counts.items() if count > 1]
     if len(log.loadings) > 1 and (claimed or twice):
         message = (
-            f"the log has {len(log.loadings)} runs, starting at {_lines(log.loadings)}: "
-            f"a second run was appended"
+            f"the log contains {len(log.loadings)} runs, which start at {_lines(log.loadings)}: "
+            f"another run was appended"
         )
         yield Finding("rerun-appended", where, message, _RERUN)
     elif not log.loadings and claimed:
-        message = "the log has no line with model_loading_time: its beginning is missing"
+        message = "the log contains no line with model_loading_time: its beginning is missing"
         yield Finding("log-format", where, message, "use the complete log")
     for name in twice:
         lines = _lines([talk.line for talk in log.talks if talk.name == name])
@@ -125,12 +125,12 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Fin
     unknown = [name for name in found if name not in talks]
     if missing:
         message = (
-            f"talks that are missing from the log: {', '.join(missing)} "
-            f"(it has {len(talks) - len(missing)} of {len(talks)})"
+            f"the log contains {len(talks) - len(missing)} of {len(talks)} talks; missing: "
+            f"{', '.join(missing)}"
         )
         yield Finding("missing-talk", where, message, "stream the whole dev set in one run")
     if unknown:
-        message = f"talks that are not in the segmentation: {', '.join(unknown)}"
+        message = f"the log contains talks that are not in the segmentation: {', '.join(unknown)}"
         yield Finding("unknown-talk", where, message, "stream only this dev set")
 
 
@@ -142,7 +142,7 @@ def _pieces(log: Log, where: str, unit: str, joined: Sequence[str]) -> Iterator[
         return
     kind, example = found
     message = f"the units are {kind} pieces, e.g. {example!r}, which would be joined as {unit}s"
-    fix = "write the joined text as prediction" if texts else REMEDY
+    fix = "write the joined text as the prediction" if texts else REMEDY
     yield Finding("units", where, message, fix)
 
 
@@ -165,10 +165,11 @@ def _positions(
             if abs(chunk.audio_s - number * chunk_ms / 1000) > CLOCK_S
         ]
         if off:
-            message = f"{talk.name}: not in multiples of {chunk_ms} ms (chunk_ms): {_lines(off)}"
-            fix = (
-                "use the unaltered log of simulstream_inference and the agent.yaml of the same run"
+            message = (
+                f"{talk.name}: the audio positions are not multiples of {chunk_ms} ms (chunk_ms): "
+                f"{_lines(off)}"
             )
+            fix = "use the unaltered log of simulstream_inference and the agent.yaml of that run"
             yield Finding("chunks", place, message, fix)
     if needed_s is None:
         return
@@ -191,7 +192,7 @@ def _append_only(talk: TalkLog, where: str) -> Iterator[Finding]:
 
 
 def _units(talk: TalkLog, where: str, unit: str, claimed: bool) -> Iterator[Finding]:
-    """Check units: Simulstream splits at the ASCII space, OmniSTEval at any white space."""
+    """Check units: Simulstream splits at ASCII spaces, OmniSTEval at any white space."""
     broken = [
         (chunk.line, token, problem)
         for chunk in talk.chunks
@@ -201,9 +202,9 @@ def _units(talk: TalkLog, where: str, unit: str, claimed: bool) -> Iterator[Find
     if not broken:
         return
     line, token, problem = broken[0]
-    message = f"{talk.name}: {len(broken)} tokens are not units: {token!r} {problem}"
+    message = f"{talk.name}: {len(broken)} invalid unit(s): {token!r} {problem}"
     fix = (
-        "emit whole words without any white space in them"
+        "emit whole words without white space"
         if unit == "word"
         else "emit single characters and no white space (latency_unit: char)"
     )
@@ -214,7 +215,7 @@ def _unit_problem(token: str, unit: str, claimed: bool) -> str | None:
     if claimed and not token:
         return "is empty"
     if claimed and unit == "char" and len(token) > 1:
-        return f"is {len(token)} characters"
+        return f"is {len(token)} characters long"
     spaces = [char for char in token if char.isspace() and (claimed or char != " ")]
     if spaces and (claimed or unit == "word"):
         return "contains white space, which the scorers count differently"

@@ -1,52 +1,52 @@
 r"""Stream a dev set through an agent with the official harness, and score the output.
 
 Examples:
-  the embedded models and dev set with three targets; the engines are loaded once:
+  evaluate the embedded models on the embedded dev set; all three targets share the engines:
     simulstream-eval --config micro-low --target de it zh \
         --devset micro_models/devset --output outputs/dev-low
 
-  both operating points of the paper on the IWSLT 2026 dev set, with XCOMET-XL; run the command
-  again to resume an interrupted run:
+  evaluate both operating points of the paper on the IWSLT 2026 dev set, also with XCOMET-XL; run
+  the command again to resume an interrupted run:
     simulstream-eval --config iwslt26-low iwslt26-high --target de it zh --comet xcomet-xl \
         --devset DIR --output OUT --resume
 
-  stream in real time, to measure the latency for a listener (takes as long as the talks):
+  stream in real time to measure a listener's latency (this takes as long as the talks):
     simulstream-eval --config micro-low --target de --paced --devset DIR --output OUT
 
-  on a cluster, with one talk and target per worker; talks of a lost node are streamed again, and
-  --resume skips finished talks:
+  stream on a cluster, one talk and target at a time per worker; talks of a lost node are streamed
+  again, and --resume skips finished talks:
     simulstream-eval --config iwslt26-low --target de it zh --ray 10.0.0.1:6379 \
         --devset DIR --output OUT --resume
 
   score an existing log of this or another system (Simulstream or OmniSTEval JSONL):
     simulstream-eval --score-only metrics.jsonl --target de --devset DIR --output OUT
 
-  score a log whose units are subwords; spm.yaml states how to join them: for SentencePiece
-  "detokenizer_type: simuleval" and "latency_unit: spm"; for the tokenizer of a speech model in
-  Transformers "detokenizer_type: hf" and "hf_model_name: ID":
+  score a log whose units are subwords; spm.yaml states how to join them. For SentencePiece, write
+  "detokenizer_type: simuleval" and "latency_unit: spm". For the tokenizer of a speech model in
+  Transformers, write "detokenizer_type: hf" and "hf_model_name: ID":
     simulstream-eval --score-only metrics.jsonl --log-config spm.yaml --target de --devset DIR \
         --output OUT
 
-a dev set is
-    DIR/audio-segments.yaml   list of {wav, offset, duration} in seconds, grouped by recording
+a dev set consists of
+    DIR/audio-segments.yaml   list of {wav, offset, duration} grouped by recording; times in seconds
     DIR/ref/TARGET.txt        one reference per segment
     DIR/ref/SOURCE.txt        the transcript, for word error rate and COMET; optional
     DIR/wav/*                 one unsegmented talk per file (also in DIR/audio or DIR); files
                               other than 16 kHz mono 16-bit WAV (e.g. stereo, MP3, MP4) are
-                              converted into OUT/audio
+                              converted and stored in OUT/audio
     DIR/contexts/TALK.txt     names and terms of a talk, for the recognizer; optional
 
 A run writes OUT/report.html, OUT/report.md and, for each target, these files in OUT/TARGET/
 (OUT/CONFIG/TARGET/ if there are several configurations):
     agent.yaml      the resolved configuration, which simulstream_inference also accepts
-    metrics.jsonl   Simulstream's log, replaced by every run
+    metrics.jsonl   Simulstream's log, overwritten by every run
     steps.jsonl     the trace of each chunk: transcript, stage times, decisions
     scores.json     bleu, chrf, longyaal_cu_ms, longyaal_ca_ms, rtf, further measures (paced lag,
                     StreamLAAL, word error rate, stage times, regime, COMET) and a signature
-    scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   files of OmniSTEval
+    scores.tsv, evaluation_report.txt, instances.resegmented.jsonl   written by OmniSTEval
 
-The column "paced" is LongYAAL in real time: it includes the time that chunks wait for earlier ones.
-Without --paced, it is simulated from the measured computation times.
+The column "paced" shows LongYAAL in real time, which includes the time that chunks wait for earlier
+chunks. Without --paced, this value is simulated from the measured computation times.
 
 exit status: 0 success; 1 the run or the scoring failed; 2 failure before the start
 """
@@ -69,11 +69,11 @@ from alignatt_agent.evaluation.talk_jobs import stream_on_cluster
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the argument parser."""
     parser = argparse.ArgumentParser("simulstream-eval", **page(__doc__))
     add = parser.add_argument
     text = (
-        f"entry point of the group simulstream.agents ({', '.join(known_agents())}) or dotted name "
+        f"entry point in the group simulstream.agents ({', '.join(known_agents())}) or dotted name "
         "of a subclass of AlignAttAgent; default %(default)s"
     )
     add("--agent", default="alignatt4llm", help=text)
@@ -82,30 +82,30 @@ def build_parser() -> argparse.ArgumentParser:
     text = "score this log instead of running an agent"
     either.add_argument("--score-only", type=Path, metavar="LOG", help=text)
     needed = {"required": True}
-    devset = {"required": True, "help": "dev set, see below"}
+    devset = {"required": True, "help": "dev set; see below"}
     shared_options(parser, "source", "set", target=needed, devset=devset, output=needed)
     text = (
-        "skip targets that are finished with the same signature; restart interrupted targets "
-        "with new logs"
+        "skip targets that an earlier run finished with the same signature; restart interrupted "
+        "targets with new logs"
     )
     add("--resume", action="store_true", help=text)
-    add("--paced", action="store_true", help="deliver the audio in real time, see below")
+    add("--paced", action="store_true", help="deliver the audio in real time; see below")
     text = "after streaming, score N runs in parallel; default %(default)s"
     add("--jobs", type=int, default=1, metavar="N", help=text)
     text = (
-        f"also score with COMET: {', '.join(MODELS)}, a hub id, or a checkpoint; needs "
+        f"also score with COMET: {', '.join(MODELS)}, a hub ID or a checkpoint; needs "
         "`make setup-comet`"
     )
     add("--comet", metavar="MODEL", help=text)
-    text = "also show the scores in this output folder of `alignatt offline`"
+    text = "also show the scores from this output folder of `alignatt offline`"
     add("--offline", type=Path, metavar="DIR", help=text)
     text = (
-        "with --score-only: YAML with the detokenizer_type and latency_unit of the log; "
-        "default: agent.yaml in the folder of the log"
+        "with --score-only: YAML file with the detokenizer_type and latency_unit of the log; "
+        "default: agent.yaml in the log's folder"
     )
     add("--log-config", type=Path, metavar="YAML", help=text)
     add_options(parser, "stream")
-    text = "number of sets of engines; default: as many as fit on the cluster"
+    text = "number of engine sets; default: as many as fit on the cluster"
     add("--ray-workers", type=int, metavar="N", help=text)
     text = "check everything and print the equivalent commands without loading models"
     add("--dry-run", action="store_true", help=text)
@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Stream the runs that have no log, score all runs, write reports; return the exit status."""
+    """Stream the runs without a log, score all runs and write reports; return the exit status."""
     given = build_parser().parse_args(argv)
     cluster = options_of(given, given.ray_workers)
     if given.comet:
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ceilings = read_ceilings(given.offline, signatures) if given.offline else []
     waiting = [run for run in runs if run.log is None and not (given.resume and run.streamed)]
     for run in runs:
-        if run in waiting:  # first, so that no old score remains after a failure
+        if run in waiting:  # before streaming, so that no old score remains after a failure
             prepare(run, keep_talks=given.resume and cluster is not None)
         elif run.log is None:
             state = "scored" if run.scored else "streamed"
@@ -160,7 +160,7 @@ def _plan(given: argparse.Namespace) -> list[EvalRun]:
         chosen = given.agent, given.config, overrides, given.source, given.target
         return plan(*chosen, *places, given.paced)
     if len(given.target) != 1:
-        raise ConfigError("--score-only scores one log: give exactly one language with --target")
+        raise ConfigError("--score-only scores one log: specify exactly one language with --target")
     source = given.source or "en"
     return [plan_log(given.score_only, given.target[0], *places, given.log_config, source)]
 

@@ -1,7 +1,7 @@
-"""COMET and XCOMET, in a separate environment.
+"""Score with COMET and XCOMET in a separate environment.
 
-``unbabel-comet`` needs transformers below 5 and numpy below 2, with which the engines do not run:
-``make setup-comet`` creates ``.venv-comet``, whose interpreter scores in a separate process.
+``unbabel-comet`` needs transformers below 5 and numpy below 2, but the engines need newer versions.
+Therefore ``make setup-comet`` creates ``.venv-comet``, whose interpreter runs the scorer.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ NO_MODEL = 3
 
 
 class CometError(AlignAttError, RuntimeError):
-    """COMET cannot score; the message names the cause."""
+    """COMET cannot score; the message states the cause."""
 
 
 def check_environment() -> None:
-    """Check that the interpreter exists."""
+    """Check that the interpreter of the COMET environment exists."""
     if not PYTHON.is_file():
         raise CometError(f"{PYTHON} does not exist; run `make setup-comet`")
 
 
 def checkpoint(model: str) -> str:
-    """Return the hub id of a short name; other names are returned unchanged."""
+    """Return the hub ID of a short name; other names are returned unchanged."""
     return MODELS.get(model.lower(), model)
 
 
 def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[float]:
-    """Return the score of each segment of source, translation and reference."""
+    """Return the score of each triple of source, translation and reference."""
     if not triples:
         return []
     name = checkpoint(model)
@@ -53,7 +53,7 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[fl
         data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
         data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
-        # -P: the worker's folder contains modules with the names of libraries that it imports.
+        # Without -P, modules in the worker's folder would shadow libraries that the worker imports.
         command = [str(PYTHON), "-P", str(WORKER), name, str(data), str(output)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode == NO_MODEL:
@@ -63,13 +63,13 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[fl
             )
         if result.returncode != 0 or not output.is_file():
             tail = "\n".join(result.stderr.strip().splitlines()[-6:])
-            raise CometError(f"{PYTHON} ended with exit status {result.returncode}:\n{tail}")
+            raise CometError(f"{PYTHON} exited with status {result.returncode}:\n{tail}")
         scores: list[float] = json.loads(output.read_text(encoding="utf-8"))
     return scores
 
 
 def comet_sections(runs: Sequence[EvalRun], model: str) -> list[dict[str, Any]]:
-    """Score runs in one process, after OmniSTEval; return their JSON sections."""
+    """Score runs with COMET in one process, after OmniSTEval; return their JSON sections."""
     triples = [_triples(run) for run in runs]
     values = iter(comet_scores([one for some in triples for one in some], model))
     found = [list(islice(values, len(some))) for some in triples]
@@ -84,12 +84,12 @@ def comet_sections(runs: Sequence[EvalRun], model: str) -> list[dict[str, Any]]:
 
 
 def _triples(run: EvalRun) -> list[tuple[str, str, str]]:
-    """Return source, translation and reference of each segment of a scored run."""
+    """Return the source, translation and reference of each segment of a scored run."""
     devset = run.devset
     if devset.transcript is None:
         raise CometError(
-            f"COMET needs the transcript of the speech, with one line per segment, in "
-            f"ref/{run.source}.txt of the dev set"
+            f"COMET needs the transcript of the speech: add ref/{run.source}.txt to the dev set, "
+            f"with one line per segment"
         )
     paths = (devset.transcript, run.files.instances, devset.references[run.target])
     return [

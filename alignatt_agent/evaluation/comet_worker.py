@@ -17,7 +17,7 @@ def main() -> int:
     """Score segments and return the exit status."""
     model_name, data, output = sys.argv[1:4]
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # download only when the user asks for it
-    # By name: an import contract forbids torch outside alignatt_agent.engine.
+    # Imported by name, because an import contract forbids torch outside alignatt_agent.engine.
     comet, torch = (importlib.import_module(name) for name in ("comet", "torch"))
 
     path = model_name

@@ -1,17 +1,17 @@
 """Test whether two scored runs differ significantly in quality or latency.
 
-Quality is compared with sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval
-scored. Latency is compared with the same resampling over the segments of LongYAAL.
+Quality is tested by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval
+scored. Latency is tested by the same resampling of LongYAAL over these segments.
 
 Examples:
   compare two configurations on one target:
     alignatt compare outputs/dev-low/de outputs/no-gate/de
 
-  compare all targets that both runs have:
+  compare all targets that the two runs have in common:
     alignatt compare outputs/dev-low outputs/dev-high
 
-A is the baseline; a difference is B - A. p is the share of resamples whose difference is at least
-as large by chance, as in sacreBLEU; * marks p < 0.05.
+A is the baseline, and each difference is B - A. As in sacreBLEU, p is the share of resamples whose
+difference is at least as large by chance; * marks p < 0.05.
 
 exit status: 0 success; 2 the runs cannot be compared
 """
@@ -36,12 +36,12 @@ from alignatt_agent.evaluation.score import Result, ScoringError, bleu_tokenizer
 from alignatt_agent.evaluation.statistics import interval
 
 SAMPLES = 1000
-"""Resamples."""
+"""Number of resamples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One score of the runs ``a`` and ``b``, with the 95 % interval of ``b - a`` if known."""
+    """One score of the runs ``a`` and ``b``, and the 95 % interval of ``b - a`` if known."""
 
     metric: str
     a: float
@@ -97,7 +97,7 @@ def _quality(
         "chrF": CHRF(references=[references]),
     }
     systems: list[tuple[str, Sequence[str]]] = [("A", outputs[0]), ("B", outputs[1])]
-    # Its seed is the environment variable SACREBLEU_SEED.
+    # PairedTest reads its seed from the environment variable SACREBLEU_SEED.
     _, scores = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
     found = []
     for name, results in scores.items():
@@ -114,7 +114,7 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
     picks = rng.integers(0, len(a), (samples, len(a)))
     drawn = np.array([np.nanmean(b[pick]) - np.nanmean(a[pick]) for pick in picks])
     difference = float(np.nanmean(b) - np.nanmean(a))
-    # As in sacreBLEU: the number of centered resamples that reach the difference, plus one.
+    # As in sacreBLEU, count the centered resamples that reach the difference, and add one.
     extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
     p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
     one, two, found = float(np.nanmean(a)), float(np.nanmean(b)), interval(difference, drawn)
@@ -122,7 +122,7 @@ def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generat
 
 
 def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
-    """Return each common target with its folders in ``a`` and ``b``, or ``a`` and ``b``."""
+    """Return each common target with its two folders, which may be ``a`` and ``b`` themselves."""
     if (a / "scores.json").is_file() and (b / "scores.json").is_file():
         return [(read_result(a).target, a, b)]
     names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]
@@ -150,7 +150,7 @@ def table(title: str, differences: Sequence[Difference]) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the argument parser."""
     parser = argparse.ArgumentParser("alignatt compare", **page(__doc__))
     add = parser.add_argument
     add("a", type=Path, metavar="A", help="output folder of the baseline (OUT or OUT/TARGET)")
@@ -159,7 +159,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line."""
+    """Run the command; return the exit status."""
     arguments = build_parser().parse_args(argv)
     found = [(name, compare(a, b)) for name, a, b in common_targets(arguments.a, arguments.b)]
     print(f"A: {arguments.a}\nB: {arguments.b}")

@@ -1,4 +1,4 @@
-"""Dev sets, checked before models are loaded; `simulstream-eval --help` shows the layout."""
+"""Find and check dev sets before models are loaded; `simulstream-eval --help` shows the layout."""
 
 import hashlib
 import itertools
@@ -22,7 +22,7 @@ from alignatt_agent.types.audio import AudioError
 SEGMENTATION = "audio-segments.yaml"
 FOLDERS = ("wav", "audio")
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
-"""Suffixes that are tried for the name of a recording."""
+"""Suffixes to try for the name of a recording."""
 _TOLERANCE_S = 0.5
 
 
@@ -40,7 +40,7 @@ class Span:
 
     @property
     def talk(self) -> str:
-        """Stem of the recording's name; the scorers match recordings by it."""
+        """File stem of the recording; the scorers match recordings by this stem."""
         return Path(self.wav).stem
 
     @property
@@ -58,7 +58,7 @@ class Talk:
 
     @property
     def name(self) -> str:
-        """Stem of the file's name; the scorers match recordings by it."""
+        """File stem of the recording; the scorers match recordings by this stem."""
         return self.wav.stem
 
 
@@ -66,7 +66,7 @@ class Talk:
 class DevSet:
     """A checked dev set, in the order of its segmentation.
 
-    ``references`` maps target codes to files; ``transcript`` is the file of the spoken language;
+    ``references`` maps target codes to files. ``transcript`` is the file in the spoken language.
     ``notes`` lists corrections and irregularities.
     """
 
@@ -79,11 +79,11 @@ class DevSet:
 
     @property
     def seconds(self) -> float:
-        """Total length of all talks."""
+        """Total length of all talks, in seconds."""
         return sum(talk.seconds for talk in self.talks)
 
     def digest(self, target: str) -> str:
-        """Return the size, and a hash of the segmentation and the references."""
+        """Return the size of the dev set, and a hash of the segmentation and the references."""
         digest = hashlib.sha256()
         for path in (self.segmentation, self.references[target]):
             digest.update(path.read_bytes())
@@ -91,7 +91,7 @@ class DevSet:
         return f"{counts}, sha256:{digest.hexdigest()[:12]}"
 
     def audio_digest(self) -> str:
-        """Return the length and a hash of the streamed recordings."""
+        """Return the total length and a hash of the streamed recordings."""
         digest = hashlib.sha256()
         for talk in self.talks:
             with talk.wav.open("rb") as stream:
@@ -108,14 +108,14 @@ def load_devset(
 ) -> DevSet:
     """Find and check the files of a dev set; one ``DevSetError`` lists all problems.
 
-    Files that Simulstream or the scorers misread are converted into the folder ``work``, or refused
-    if there is no such folder. Scoring an existing log needs no ``audio``.
+    Files that Simulstream or the scorers misread are converted and stored in the folder ``work``.
+    If ``work`` is ``None``, they are rejected. ``audio`` is not required for scoring a log.
     """
     segmentation = root / SEGMENTATION
     if not segmentation.is_file():
         raise DevSetError(
-            f"{segmentation} does not exist; a dev set has {SEGMENTATION}, ref/LANGUAGE.txt and "
-            f"wav/*.wav"
+            f"{segmentation} does not exist; a dev set contains {SEGMENTATION}, ref/LANGUAGE.txt "
+            f"and wav/*.wav"
         )
     spans = _read_segments(segmentation)
     problems: list[str] = []
@@ -126,7 +126,7 @@ def load_devset(
     files = {normalize("NFC", x.name): x for folder in folders for x in folder.iterdir()}
     for name, group in itertools.groupby(spans, key=lambda span: span.wav):
         end_s = max(span.end_s for span in group)
-        suffix = Path(name).suffix[1:]  # the segmentation of 2022.acl-long.367 has none
+        suffix = Path(name).suffix[1:]  # names of 2022.acl-long.367 have no suffix
         file = Path(name).name + ("" if suffix.isalnum() and not suffix.isdigit() else ".wav")
         talk = Talk(root / "wav" / file, end_s)
         try:
@@ -139,8 +139,8 @@ def load_devset(
     for name, count in Counter(talk.name for talk in talks).items():
         if count > 1:
             problems.append(
-                f"{SEGMENTATION}: {name} has {count} groups of segments, and scorers match talks "
-                f"by file stem: put the segments of a talk together, and use different stems"
+                f"{SEGMENTATION}: {name} has {count} groups of segments, but scorers match talks "
+                f"by file stem: list the segments of each talk together, and use different stems"
             )
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
     transcript = root / "ref" / f"{source}.txt"
@@ -162,14 +162,14 @@ def load_devset(
 
 
 def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
-    """Replace files that scorers misread by corrected copies; refuse them without a folder."""
+    """Put corrected copies of files that scorers misread into ``work``, or reject such files."""
     paths = [path for path in found.references.values() if path.read_bytes()[:3] == BOM_UTF8]
     if [Path(name).stem for name in names] != [talk.name for talk in found.talks]:
         paths.append(found.segmentation)
     if not (paths and found.references):
         return found
     said = ", ".join(str(path) for path in paths)
-    said += ": scorers misread byte order marks, and names that differ from the file names"
+    said += ": scorers misread byte order marks and names that differ from the file names"
     if work is None:
         raise DevSetError(f"{said}; remove the marks and correct the names")
     (folder := work / "devset").mkdir(parents=True, exist_ok=True)
@@ -205,16 +205,16 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
 
 
 def find_wav(root: Path, name: str, files: Mapping[str, Path]) -> Path:
-    """Find the recording ``name`` of a segmentation, whatever its file format."""
+    """Find the recording ``name`` of a segmentation, in any file format."""
     base = Path(name).name
-    # A name without a suffix may contain dots, and macOS decomposes accents.
+    # A name without a suffix may contain dots, and macOS decomposes accented characters.
     names = [base, *(stem + suffix for stem in (base, Path(base).stem) for suffix in SUFFIXES)]
     for item in (normalize("NFC", name) for name in names):
         if item in files:
             return files[item]
     if (root / name).is_file():
         return root / name
-    raise DevSetError(f"{base} is not in {root} or its folders {', '.join(FOLDERS)}")
+    raise DevSetError(f"{base} is not in {root} or its subfolders {', '.join(FOLDERS)}")
 
 
 def wav_seconds(path: Path) -> float:
@@ -231,7 +231,7 @@ def wav_seconds(path: Path) -> float:
     if found != expected:
         raise DevSetError(f"{path} is {found}; expected {expected}; {fix}")
     if info.frames == 0:
-        raise DevSetError(f"{path} has no audio")
+        raise DevSetError(f"{path} contains no audio")
     return float(info.frames / info.samplerate)
 
 
@@ -243,7 +243,7 @@ def _read_segments(path: Path) -> list[Span]:
     except yaml.YAMLError as error:
         raise DevSetError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(entries, list) or not entries:
-        raise DevSetError(f"{path} must be a list of segments with wav, offset and duration")
+        raise DevSetError(f"{path} must contain a list of segments with wav, offset and duration")
     spans: list[Span] = []
     for number, entry in enumerate(entries, 1):
         match entry:
@@ -276,13 +276,13 @@ def _check_references(
                 f"write one line per segment"
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
-            notes.append(f"{path.name}: lines whose CSV quotes are scored as text: {quoted}")
+            notes.append(f"{path.name}: {quoted} line(s) with CSV quotes, which are scored as text")
         empty = [number for number, line in enumerate(lines, 1) if not line]
         spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
         if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):
             yield (
-                f"{path}: all lines of {bare} are empty, and OmniSTEval needs a word of each "
-                f"talk: write references, or remove the talk here and from {SEGMENTATION}"
+                f"{path}: all lines of {bare} are empty, but OmniSTEval needs a word of each talk: "
+                f"write references, or remove the talk from this file and from {SEGMENTATION}"
             )
         elif empty:
-            notes.append(f"{path.name}: empty references: {len(empty)} (first: line {empty[0]})")
+            notes.append(f"{path.name}: {len(empty)} empty reference(s) (first: line {empty[0]})")

@@ -1,4 +1,4 @@
-"""Run one target language with the official harness, in this process."""
+"""Stream one target language through the official harness, in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from alignatt_agent.types import EngineError
 
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream a prepared run; errors that the harness hid are raised at the end."""
+    """Stream a prepared run; errors that the harness hides are raised at the end."""
     files, runtime = run.files, run.agent_class.runtime
     before = len(runtime.failures)
     arguments = Namespace(
@@ -52,7 +52,7 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
 
 
 class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is untyped
-    """Delays audio until it would arrive in real time."""
+    """Delays each chunk until its audio would arrive in real time."""
 
     def process_metadata(self, metadata: dict[str, Any]) -> None:
         super().process_metadata(metadata)
@@ -67,8 +67,8 @@ class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is 
 
 @contextmanager
 def _logged(watcher: _LogWatcher) -> Iterator[None]:
-    """Let the harness write its log, and observe the log."""
-    # Without its own level, the logger inherits the root's; at WARNING the log stays empty.
+    """Make the harness write its log, and pass each line to ``watcher``."""
+    # Without its own level, the logger inherits the root level; at WARNING, the log stays empty.
     METRICS_LOGGER.setLevel(logging.INFO)
     METRICS_LOGGER.disabled = False
     METRICS_LOGGER.addFilter(watcher)
@@ -83,10 +83,10 @@ def _logged(watcher: _LogWatcher) -> Iterator[None]:
 
 
 class _LogWatcher(logging.Filter):
-    """Reads the harness's log to set the recorder's talk, update a bar and write times.
+    """Reads the harness's log to set the recorder's talk, update a progress bar and record times.
 
-    This is a filter, because ``simulstream.inference.main`` removes all handlers from its logger.
-    It runs after a chunk's computation time is measured, which therefore excludes the bars.
+    This is a filter because ``simulstream.inference.main`` removes all handlers from its logger.
+    It runs after a chunk's computation time is measured, so this time excludes the progress bar.
     """
 
     def __init__(self, run: EvalRun, recorder: Recorder, progress: bool) -> None:
@@ -97,7 +97,7 @@ class _LogWatcher(logging.Filter):
         self.clock: TextIO | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Read one line, which is logged unchanged."""
+        """Read one line of the log; the line itself is logged unchanged."""
         line = json.loads(record.getMessage())
         if "metadata" in line:
             self._begin(Path(line["metadata"]["wav_name"]).stem)
@@ -106,7 +106,7 @@ class _LogWatcher(logging.Filter):
         return True
 
     def close(self) -> None:
-        """Finish the current bar."""
+        """Close the current progress bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -115,7 +115,7 @@ class _LogWatcher(logging.Filter):
         self._recorder.talk = talk
         self._talk, self._started = talk, time.monotonic()
         self._computed = 0.0
-        self._free = 0.0  # when the latest chunk would be done in real time, after all earlier ones
+        self._free = 0.0  # completion time of the latest chunk if audio arrived in real time
         self._bar = tqdm(
             total=self._lengths.get(talk, 0.0),
             desc=f"{self._label} {talk}",

@@ -1,9 +1,9 @@
-"""Measure the latency of segments and units, also in real time, and find the latency regime.
+"""Measure the latency of segments and units, also in real time, and determine the latency regime.
 
-Latency in real time includes the backlog that a viewer experiences: audio arrives in real time; a
-chunk is processed when it has arrived and all earlier chunks are done. Simulstream's
-computation-aware delay is the audio so far plus the computation of the same chunk, so it does not
-show that a system is slower than real time.
+Latency in real time includes the backlog that a viewer experiences: a chunk is processed only when
+its audio has arrived and all earlier chunks are done. Simulstream's computation-aware delay is the
+length of the audio so far plus the computation time of the current chunk. Therefore it does not
+reveal that a system is slower than real time.
 """
 
 import json
@@ -32,7 +32,7 @@ def read_instances(path: Path, unit: str) -> list[Instance]:
 
 
 def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
-    """Return LongYAAL of one segment; ``None`` if OmniSTEval skips the segment."""
+    """Return LongYAAL of one segment in ms, or ``None`` if OmniSTEval skips the segment."""
     if not (instance.emission_ca if aware else instance.emission_cu):
         return None
     value: float | None = YAALScorer(aware, is_longform=True).compute(instance)
@@ -40,7 +40,7 @@ def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
 
 
 def simulated_times(chunks: Sequence[LoggedChunk]) -> list[float]:
-    """Simulate the completion time of each chunk, in seconds after the start."""
+    """Simulate the completion time of each chunk, in seconds from the start of the talk."""
     done: list[float] = []
     free = 0.0
     for chunk in chunks:
@@ -50,7 +50,7 @@ def simulated_times(chunks: Sequence[LoggedChunk]) -> list[float]:
 
 
 def recorded_times(path: Path) -> dict[str, list[float]]:
-    """Read the completion time of each chunk of each talk from ``paced.jsonl`` of a paced run."""
+    """Read the completion times of each talk's chunks from the ``paced.jsonl`` of a paced run."""
     times: dict[str, list[float]] = {}
     for text in read_lines(path):
         line = json.loads(text)
@@ -64,13 +64,14 @@ def paced_latency(
     instances: Sequence[Instance],
     times: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, float]:
-    """Measure the lag of every emitted unit (a word, or a character of Chinese) by the clock.
+    """Measure the real-time lag of every emitted unit (a word, or a character in Chinese).
 
-    An ideal system emits a unit at the start of its segment plus LongYAAL's i/gamma; the lag is the
-    time from then to the emission. ``times`` gives the times when the chunks of each talk were
-    done; by default they are simulated. ``longyaal_ms`` averages as LongYAAL CU does, which does
-    not count units after the end of the recording; ``backlog_s`` is the longest wait of a chunk for
-    earlier ones; ``growth_ms_per_min`` is the growth of the lag per minute of speech.
+    As in LongYAAL, an ideal system emits unit i at i/gamma after the start of its segment. The lag
+    is the time from this ideal emission to the actual one. ``times`` contains the completion times
+    of each talk's chunks; by default, they are simulated. ``longyaal_ms`` is an average like
+    LongYAAL CU, which ignores units after the end of the recording. ``backlog_s`` is the longest
+    time that a chunk waits for earlier chunks. ``growth_ms_per_min`` is the lag's growth per minute
+    of speech.
     """
     times = times or {log.name: simulated_times(log.chunks) for log in logs}
     chunks = {log.name: log.chunks for log in logs}
@@ -113,25 +114,25 @@ def paced_latency(
 
 
 def _chunk_of(chunks: Sequence[LoggedChunk], heard_s: float, spent_s: float) -> int:
-    """Find the chunk that emitted a unit, by the unit's official delay and its computation."""
+    """From a unit's official delay and computation time, find the chunk that emitted the unit."""
     first = bisect_left(chunks, heard_s - _SAME_S, key=lambda chunk: chunk.audio_s)
     last = bisect_right(chunks, heard_s + _SAME_S, key=lambda chunk: chunk.audio_s)
     if first == last:
         raise ValueError(f"no chunk ends at {heard_s:.4f} s")
-    # The end of a stream may repeat the audio time of the previous chunk.
+    # The last chunk of a stream may repeat the audio position of the previous chunk.
     return min(range(first, last), key=lambda k: abs(chunks[k].computation_s - spent_s))
 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A closed range of computation-unaware LongYAAL in the IWSLT simultaneous task."""
+    """A latency regime of the IWSLT task: a closed range of computation-unaware LongYAAL."""
 
     name: str
     lowest_ms: float
     highest_ms: float
 
     def distance_ms(self, longyaal_cu_ms: float) -> float:
-        """Return the distance to the nearer end; it is negative outside the regime."""
+        """Return the distance to the nearer limit in ms; outside the regime, it is negative."""
         return min(self.highest_ms - longyaal_cu_ms, longyaal_cu_ms - self.lowest_ms)
 
     def __str__(self) -> str:
@@ -139,11 +140,11 @@ class Regime:
 
 
 REGIMES = {"low": Regime("low", 0.0, 2000.0), "high": Regime("high", 2000.0, 4000.0)}
-"""Regimes of IWSLT 2026 for all directions; they apply to the log of the dev set."""
+"""Latency regimes of IWSLT 2026 for all directions; they apply to the dev-set log."""
 
 
 def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
-    """Return the regime of a latency or ``"none"``, and the distance to its upper end in ms."""
+    """Return the regime of a latency, or ``"none"``, and the distance to its upper limit in ms."""
     for name, regime in REGIMES.items():
         if regime.distance_ms(longyaal_cu_ms) >= 0:
             return name, regime.highest_ms - longyaal_cu_ms

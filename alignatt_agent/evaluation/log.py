@@ -1,14 +1,14 @@
 """Read logs of this and other systems, and collect all malformed lines.
 
-Simulstream's log has one line with the loading time, then for each recording a line with its WAV
-file, a line for each chunk, and a line for the end of the stream::
+Simulstream's log starts with one line that contains the loading time. For each recording, it then
+contains a line with the WAV file, a line for each chunk, and a line for the end of the stream::
 
     {"model_loading_time": 23.4}
     {"id": 0, "metadata": {"wav_name": "/data/talk-a.wav"}}
     {"id": 0, "total_audio_processed": 0.85, "computation_time": 0.1,
      "generated_tokens": ["Sie"], "deleted_tokens": []}
 
-OmniSTEval's JSONL (SimulEval's instances) has one line per recording::
+OmniSTEval's JSONL (SimulEval's instances) contains one line per recording::
 
     {"source": "talk-a.wav", "prediction": "Sie ...", "delays": [850.0, ...], "elapsed": [...]}
 """
@@ -30,7 +30,6 @@ CLOCK_S = 0.0005
 
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-
 _JSONL_KEYS = ("source", "prediction")
 
 
@@ -39,7 +38,7 @@ class LogError(AlignAttError, ValueError):
 
 
 class LoggedChunk(BaseModel, strict=True, frozen=True):
-    """One chunk of a stream in Simulstream's log; ``audio_s`` is the audio so far."""
+    """One chunk of a stream in Simulstream's log; ``audio_s`` is the length of the audio so far."""
 
     audio_s: _Seconds = Field(alias="total_audio_processed")
     computation_s: _Seconds = Field(alias="computation_time")
@@ -53,9 +52,9 @@ _CHUNK_KEYS = ("id", *(str(key.alias) for key in LoggedChunk.model_fields.values
 
 @dataclass(slots=True)
 class TalkLog:
-    """One recording in a log: its ``chunks``, or in a JSONL log its ``instance``.
+    """One recording in a log, with its ``chunks`` or, in a JSONL log, its ``instance``.
 
-    Scorers match its ``name``, the stem of its file.
+    Scorers match recordings by ``name``, the file stem.
     """
 
     name: str
@@ -65,12 +64,12 @@ class TalkLog:
 
     @property
     def audio_s(self) -> float:
-        """Seconds of audio that were processed."""
+        """Length of the processed audio, in seconds."""
         return max((chunk.audio_s for chunk in self.chunks), default=0.0)
 
     @property
     def computation_s(self) -> float:
-        """Seconds of computation."""
+        """Total computation time, in seconds."""
         return sum(chunk.computation_s for chunk in self.chunks)
 
     @property
@@ -80,7 +79,7 @@ class TalkLog:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was emitted, or all of it was deleted."""
+        """Whether nothing was emitted, or all output was deleted."""
         if self.instance is not None:
             return not self.instance["prediction"].strip()
         kept = sum(len(chunk.tokens) - len(chunk.deleted) for chunk in self.chunks)
@@ -91,7 +90,7 @@ class TalkLog:
 class Log:
     """A log with its malformed lines, which ``check_log`` reports.
 
-    ``loadings`` has the numbers of the lines that report the loading of models: one per run.
+    ``loadings`` contains the numbers of the lines that report the loading of models, one per run.
     """
 
     path: Path
@@ -102,10 +101,10 @@ class Log:
 
 
 def parse_log(path: Path) -> Log:
-    """Read a log of either format; malformed lines are collected, not raised."""
+    """Read a log in either format; malformed lines are collected and raise no error."""
     log, opened = Log(path), dict[str, TalkLog]()
     try:
-        # As bytes, only a line feed ends a line; tokens may contain other separators of str.
+        # Bytes are split only at line feeds, because tokens may contain other line separators.
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise LogError(f"{path} cannot be read: {error.strerror}") from None
@@ -125,7 +124,7 @@ def parse_log(path: Path) -> Log:
 
 def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> None:
     if not isinstance(line, dict):
-        raise ValueError(f"{type(line).__name__}, expected an object")
+        raise ValueError(f"expected an object, got {type(line).__name__}")
     if all(key in line for key in _JSONL_KEYS) and not (log.talks or log.loadings):
         log.format = "jsonl"
     if log.format == "jsonl":
@@ -142,14 +141,15 @@ def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> 
                 opened[str(line.get("id"))] = talk = TalkLog(Path(name).stem, number)
                 log.talks.append(talk)
             case _:
-                raise ValueError("metadata without wav_name")
+                raise ValueError("metadata lacks wav_name")
     elif not any(key in line for key in _CHUNK_KEYS):
         raise ValueError(
-            f"keys {sorted(line)}; expected Simulstream's log (metadata, {', '.join(_CHUNK_KEYS)}) "
-            f"or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, elapsed)"
+            f"found the keys {sorted(line)}; expected the keys of Simulstream's log (metadata, "
+            f"{', '.join(_CHUNK_KEYS)}) or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, "
+            f"elapsed)"
         )
     elif missing := [key for key in _CHUNK_KEYS if key not in line]:
-        raise ValueError(f"lacks {', '.join(missing)}")
+        raise ValueError(f"the line lacks {', '.join(missing)}")
     else:
         chunk = LoggedChunk.model_validate(line | {"line": number})
         if (named := opened.get(str(line["id"]))) is None:

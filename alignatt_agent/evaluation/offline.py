@@ -1,21 +1,21 @@
 r"""Run the cascade off-line on a dev set to measure the quality ceiling of its models.
 
 Whole recordings are transcribed in long pieces that end in pauses. Then whole sentences are
-translated without a gate. The output is scored on the same segments as that of a stream; the
-difference is the cost of simultaneity.
+translated without a gate. The output is scored on the same segments as streamed output; the
+difference between the scores is the cost of simultaneity.
 
 Examples:
   alignatt offline --config micro-low --target de it zh --devset micro_models/devset \
       --output outputs/offline
 
-  transcribe every recording in one piece, as in the paper (Qwen3-ASR takes up to 20 minutes):
+  transcribe every recording in one piece, as in the paper (Qwen3-ASR accepts up to 20 minutes):
   alignatt offline --config iwslt26-low --target de it zh --devset DIR --output OUT \
       --piece-s 1200 --set models.asr.engine.max_model_len=32768
 
   show off-line and streamed scores in one table: simulstream-eval ... --offline outputs/offline
 
-OUT/transcript.txt has the transcript of one recording per line, OUT/TARGET/hypothesis.txt the
-translations, and OUT/TARGET/offline.json the scores with a signature.
+OUT/transcript.txt contains the transcripts, one recording per line. OUT/TARGET/hypothesis.txt
+contains the translations, and OUT/TARGET/offline.json contains the scores and a signature.
 
 exit status: 0 success; 1 the run failed; 2 failure before the start
 """
@@ -59,7 +59,7 @@ OUTPUT = "offline.json"
 def translate(
     resolved: Resolved, engines: Engines, transcripts: dict[str, str], target: str
 ) -> dict[str, str]:
-    """Return the translation of every transcript, sentence by sentence and without a gate."""
+    """Translate every transcript sentence by sentence, without a gate."""
     source, goal = language(resolved.config.source_language), language(target)
     found: dict[str, str] = {}
     for talk, text in transcripts.items():
@@ -81,7 +81,7 @@ def translate(
 def run(
     runs: Sequence[EvalRun], resolved: Resolved, engines: Engines, output: Path, longest_s: float
 ) -> dict[str, dict[str, Any]]:
-    """Run the cascade off-line on pieces of at most ``longest_s``, and write the scores."""
+    """Run the cascade off-line on pieces of at most ``longest_s`` seconds; write the scores."""
     devset, source = runs[0].devset, runs[0].source
     output.mkdir(parents=True, exist_ok=True)
     transcripts: dict[str, str] = {}
@@ -112,15 +112,15 @@ def _write_lines(path: Path, texts: Mapping[str, str]) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the argument parser."""
     parser = argparse.ArgumentParser("alignatt offline", **page(__doc__))
     add = parser.add_argument
     needed = {"required": True}
     shared_options(parser, "set", config=needed, target=needed, devset=needed, output=needed)
     text = (
-        "longest piece of audio for the recognizer, in seconds; pieces end in pauses; default "
-        f"{PIECE_S:.0f}, or {MICRO_PIECE_S:.0f} with the embedded models, which transcribe single "
-        "sentences"
+        "maximum length of audio pieces for the recognizer, in seconds; pieces end in pauses; "
+        f"default {PIECE_S:.0f}, or {MICRO_PIECE_S:.0f} with the embedded models, which transcribe "
+        "single sentences"
     )
     add("--piece-s", type=float, metavar="S", help=text)
     add("--comet", metavar="MODEL", help="also score with COMET, as simulstream-eval does")
@@ -128,7 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command; return the exit status."""
     arguments = build_parser().parse_args(argv)
     runs = plan(
         "alignatt4llm",
@@ -157,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 rows[one.target]["comet"] = section
                 write_json(one.files.folder / OUTPUT, rows[one.target])
     except AlignAttError as error:
-        error.exit_status = 1  # models were loaded
+        error.exit_status = 1  # the models were already loaded
         raise
     print(table(rows))
     if choice.micro:

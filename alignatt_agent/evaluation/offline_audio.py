@@ -1,8 +1,8 @@
-"""Transcribe whole recordings, for the off-line cascade.
+"""Transcribe whole recordings for the off-line cascade.
 
 A recording is cut into pieces at pauses. A frame of 10 ms is quiet if its level is closer to the
-noise floor than to the speech of the recording. A piece contains as much speech as fits; a
-longer passage without a pause is cut where it is quietest.
+noise floor than to the speech level of the recording. Each piece contains as much speech as fits.
+If a passage without a pause is too long, it is cut at its quietest point.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 
 FRAME = SAMPLE_RATE // 100
-"""Samples of a frame, 10 ms."""
+"""Number of samples in a frame of 10 ms."""
 
 PAUSE = 40
-"""Frames of silence in a pause; hesitations inside a sentence are shorter."""
+"""Minimum number of quiet frames in a pause; hesitations inside a sentence are shorter."""
 
 QUIET_SHARE = 0.3
-"""Part of the dB range from noise floor (5th percentile) to speech (95th) that is quiet."""
+"""Quiet part of the dB range from the noise floor (5th percentile) to speech (95th)."""
 
 QUIET_DB = 20.0
-"""Distance in dB from quiet to speech, at least: a recording without silence has no pause."""
+"""Minimum distance from quiet to speech in dB, so that audio without silence has no pause."""
 
 LONGEST_ALIGNED_S = 120.0
-"""Longest audio for the aligner; longer pieces end without a repeated last sentence."""
+"""Longest audio for the aligner, in seconds; longer pieces do not repeat their last sentence."""
 
 _SMOOTHED = 3
 _QUIETEST = 30
 
 
 class Pieces:
-    """Pieces of at most ``longest_s`` of a 16 kHz mono 16-bit PCM file; one is in memory."""
+    """Pieces of a 16 kHz mono 16-bit PCM file, each at most ``longest_s`` seconds long."""
 
     def __init__(self, wav: Path, longest_s: float) -> None:
         self._wav = wav
@@ -64,13 +64,13 @@ class Pieces:
         self._pauses = [(begin, end) for begin, end in silences if end - begin >= PAUSE]
 
     def piece(self, begin: int) -> tuple[int, int]:
-        """Return where the piece at ``begin`` ends and where the next one begins."""
+        """Return the end frame of the piece that starts at ``begin``, and the next start frame."""
         last = begin + self._longest
         if last >= self.frames:
             return self.frames, self.frames
         fitting = bisect_right(self._pauses, last, key=lambda pause: pause[1])
         if fitting and self._pauses[fitting - 1][0] > begin:
-            # Both pieces include the pause: without silence after it, no full stop is transcribed.
+            # Both pieces include the pause, because without a pause no period is transcribed.
             pause, end = self._pauses[fitting - 1]
             return end, pause
         half = (begin + last + 1) // 2
@@ -82,7 +82,7 @@ class Pieces:
         return cut, cut
 
     def speaks(self, begin: int, end: int) -> bool:
-        """Whether any frame of a range is audible."""
+        """Return whether any frame in a range is loud."""
         return bool(self._loud[begin:end].any())
 
     def read(self, begin: int, end: int) -> FloatArray:
@@ -94,7 +94,7 @@ class Pieces:
 
 
 def levels(wav: Path) -> FloatArray:
-    """Return the power of every 10 ms of a recording in dB, ``[frames]``, at least one."""
+    """Return the power of each 10 ms frame of a recording in dB, ``[frames]``, at least one."""
     found = [
         np.square(audio[: audio.size // FRAME * FRAME].reshape(-1, FRAME), dtype=np.float64).mean(1)
         for audio in soundfile.blocks(wav, 60 * SAMPLE_RATE, dtype="float32")
@@ -109,8 +109,8 @@ def transcribe(
 ) -> str:
     """Return the transcript of a recording.
 
-    Recognizers make errors at the end of their audio. If an aligner knows the language, the last
-    sentence of a piece is therefore transcribed again at the beginning of the next one.
+    Recognizers make errors at the end of their audio. If an aligner supports the language, the last
+    sentence of a piece is therefore transcribed again at the beginning of the next piece.
     """
     recording = Pieces(wav, longest_s)
     found: list[str] = []
@@ -131,7 +131,7 @@ def transcribe(
 
 
 def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
-    """Return the transcript of a piece; if it does not end, transcribe its two halves."""
+    """Return the transcript of a piece; if it does not end, split the piece in two and retry."""
     text = engines.asr.transcribe(audio, source, context).text
     if text is None and audio.size < SAMPLE_RATE:
         LOGGER.warning("part of the audio is skipped because its transcript does not end")
@@ -145,7 +145,7 @@ def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> st
 def _without_last_sentence(
     engines: Engines, audio: FloatArray, words: list[str], source: str
 ) -> tuple[list[str], int | None]:
-    """Return the words before the last sentence and its frame; ``None`` if it is the only one."""
+    """Return the words without the last sentence, and its start frame; ``None`` if none is cut."""
     seconds = audio.size / SAMPLE_RATE
     aligner = engines.aligner if language(source).timed else None
     if not words or seconds > LONGEST_ALIGNED_S or aligner is None:

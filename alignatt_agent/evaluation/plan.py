@@ -1,4 +1,4 @@
-"""Plan an evaluation, and check it before models are loaded."""
+"""Plan an evaluation and check it before models are loaded."""
 
 import hashlib
 import shlex
@@ -22,18 +22,18 @@ from alignatt_agent.evaluation.run_files import RunFiles, read_json
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, scorer_settings
 
 DEVICES = "devices"
-"""Key of the talks' devices in the signature of a run on a cluster."""
+"""Key of the talks' devices in the signature of a cluster run."""
 
 ASKED = "asked"
-"""Key of this machine's models in such a signature, if the workers used other models."""
+"""Key of this machine's models in the signature, if a cluster's workers used other models."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """One target of one configuration, or one log, that passed all checks without a model.
+    """One target of one configuration, or one log, that passed all preliminary checks.
 
-    ``name`` is the user's name of the configuration or log; ``source`` and ``target`` are codes
-    of languages; ``signature`` contains all settings that the scores depend on.
+    ``name`` is the configuration or log as the user specified it. ``source`` and ``target`` are
+    language codes. ``signature`` contains all settings that the scores depend on.
     """
 
     name: str
@@ -47,7 +47,7 @@ class EvalRun:
 
     @property
     def label(self) -> str:
-        """Return the name of the run in messages."""
+        """Return the run's name for messages."""
         return f"{self.name} {self.target}"
 
     @property
@@ -87,7 +87,7 @@ class EvalRun:
         return read_json(self.files.finished) or self.signature
 
     def signed(self, signature: Any) -> bool:
-        """Whether ``signature`` equals this one, ignoring the devices of its talks."""
+        """Return whether ``signature`` equals this run's signature, ignoring the talks' devices."""
         if not isinstance(signature, dict):
             return False
         free = dict.fromkeys([DEVICES, ASKED, *(["device"] if DEVICES in signature else [])])
@@ -105,12 +105,12 @@ def plan(
     paced: bool = False,
     live: bool = True,
 ) -> list[EvalRun]:
-    """Check everything that needs no model; return a run for every target and configuration."""
+    """Make all checks that require no model; return a run for each target and configuration."""
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
     names = [Path(config).stem for config in configs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"--config has {', '.join(twice)} twice; give each name once")
+        raise ConfigError(f"--config has {', '.join(twice)} twice; specify each name once")
     clock = "audio by the clock" if paced else "not paced"
     latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
     runs = []
@@ -145,9 +145,9 @@ def plan_log(
 ) -> EvalRun:
     """Copy a log, its configuration and the files of its run into a separate folder.
 
-    No audio is needed. ``log_config`` is the YAML that states how to join the units of a log of
-    Simulstream. The default is ``agent.yaml`` next to the log or, if there is none, whole words
-    (single characters for Chinese).
+    No audio is needed. ``log_config`` is the YAML file that states how to join the units of a
+    Simulstream log; the default is ``agent.yaml`` next to the log. Without such a file, the units
+    are whole words (single characters for Chinese).
     """
     code, spoken = language(target).code, language(source).code
     check_scorer([code])
@@ -181,7 +181,7 @@ def plan_log(
 
 
 def _scorer_settings(config: Path, target: str) -> str:
-    """Return the YAML by which the scorers join the units of a log."""
+    """Return the YAML that tells the scorers how to join the units of a log."""
     settings: dict[str, Any] = {**scorer_settings(target)}
     if config.is_file():
         settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}

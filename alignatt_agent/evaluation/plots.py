@@ -1,4 +1,4 @@
-"""Draw reproducible figures with matplotlib (extra ``plots``), and plots of a report as SVG."""
+"""Draw reproducible figures with matplotlib (extra ``plots``), and a report's plots as SVG."""
 
 import io
 import re
@@ -17,10 +17,10 @@ from alignatt_agent.types.stopwatch import STAGES
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, YELLOW, GREY = COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#F0E442", "#555555",
 )  # fmt: skip
-"""The colors of Okabe and Ito, distinct for color-blind readers, and a gray."""
+"""The colors of Okabe and Ito, which color-blind readers can distinguish, and a gray."""
 
 FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "SimHei"]
-"""Fallbacks, in order, for glyphs that a font lacks."""
+"""Fallback fonts, in order, for glyphs that a font lacks."""
 
 _STYLE = {
     "figure.constrained_layout.use": True,
@@ -69,7 +69,7 @@ def tail_error_plot(errors: TailErrors) -> str:
 
 
 def latency_per_talk(results: Sequence[Result]) -> str:
-    """Draw LongYAAL of every talk, computation-unaware and -aware."""
+    """Draw the computation-unaware and computation-aware LongYAAL of every talk."""
     figure, axes = _figure(8, 3.2)
     talks = list(dict.fromkeys(talk for result in results for talk in result.measured["talks"]))
     width = 0.8 / len(results)
@@ -91,7 +91,7 @@ def latency_per_talk(results: Sequence[Result]) -> str:
 def quality_against_latency(
     results: Sequence[Result], ceilings: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """Draw BLEU against LongYAAL CU, with the regimes of the shared task and off-line rows."""
+    """Draw BLEU against LongYAAL CU, with the regimes of the shared task and off-line scores."""
     figure, axes = _figure(6, 3.6)
     offline = {row["signature"]["target"]: row["bleu"] for row in ceilings}
     targets = dict.fromkeys(result.target for result in results)
@@ -117,7 +117,7 @@ def quality_against_latency(
 
 
 def stage_times(results: Sequence[Result]) -> str:
-    """Draw the time of each stage of a chunk."""
+    """Draw the time that each stage takes per chunk."""
     figure, axes = _figure(7, 1.0 + 0.35 * len(results))
     names = [_name(result) for result in results]
     left = [0.0] * len(results)
@@ -132,9 +132,9 @@ def stage_times(results: Sequence[Result]) -> str:
 
 
 def timeline(records: Sequence[TalkStep], done: Mapping[float, float], seconds: float) -> str:
-    """Draw the first ``seconds`` of a talk: source words, commits, emissions.
+    """Draw the first ``seconds`` seconds of a talk: source words, commits and emissions.
 
-    ``done`` maps the audio position of a chunk to the time when it was complete.
+    ``done`` maps the audio position of each chunk to its completion time.
     """
     figure, axes = _figure(12, 4.4)
     heard, closed, emitted = 3.0, 1.9, 1.1
@@ -148,7 +148,7 @@ def timeline(records: Sequence[TalkStep], done: Mapping[float, float], seconds: 
         for sentence in record.heard.sentences:
             begin = sentence[0].start
             count += 1
-            level = closed + 0.4 * (count % 2)  # the next one begins before this one is closed
+            level = closed + 0.4 * (count % 2)  # the next sentence begins before this one ends
             axes.plot([begin, record.audio_s], [level] * 2, color=ORANGE, lw=1)
             axes.plot([record.audio_s], [level], marker="|", ms=14, color=ORANGE)
             room = int(9 * (record.audio_s - begin))
@@ -186,10 +186,10 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 def _svg(figure: Any) -> str:
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # glyphs that are missing here; browsers have them
+        warnings.simplefilter("ignore")  # glyphs that the fonts lack; browsers have them
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    # Several figures are on one page, where equal names of groups would clash.
+    # One page contains several figures, so equal group names would clash.
     return re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
 
 

@@ -1,4 +1,4 @@
-"""Reports of an evaluation: tables for the terminal and ``report.md``, plots in ``report.html``."""
+"""Evaluation reports: tables for the terminal and ``report.md``, plots for ``report.html``."""
 
 import html
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ from alignatt_agent.evaluation.trace import read_steps
 from alignatt_agent.types.stopwatch import STAGES
 
 RTF_LIMIT = 0.9
-"""Real-time factor from which a run is reported as too slow for a live stream."""
+"""Minimum real-time factor of runs that are reported as too slow for a live stream."""
 
 SHOWN_S = 30.0
-"""Seconds of a talk in the timeline."""
+"""Length of the timeline, in seconds."""
 
 OFFLINE, CEILING = "off-line", "quality ceiling"
 
@@ -48,7 +48,7 @@ _LEGENDS = {
     "CU ms": "CU, CA: LongYAAL, computation-unaware and -aware (OmniSTEval, longform)",
     "paced": "paced: LongYAAL in real time, including the backlog",
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
-    "WER %": "WER: word errors (character errors in languages without spaces) of the transcript",
+    "WER %": "WER: word error rate (character error rate in languages without spaces)",
 }
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """
@@ -75,7 +75,7 @@ def score_table(results: Sequence[Result], ceilings: Ceilings = ()) -> str:
 
 
 def remarks(results: Sequence[Result]) -> list[str]:
-    """List missing figures with the reason, and runs that are too slow for a live stream.
+    """List missing measures with the reason, and runs that are too slow for a live stream.
 
     LongYAAL does not reveal slow runs: even its computation-aware form ignores the backlog.
     """
@@ -126,7 +126,7 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
         except FigureError as error:
             drawn.append(f"<p>No plots: {html.escape(str(error))}.</p>")
             break
-    # No inline markup: names of configurations may contain any character.
+    # Inline markup is off, because configuration names may contain any character.
     render = MarkdownIt("zero").enable(["table", "heading", "list", "fence"]).render
     tables, heading, commands = text.partition("## Equivalent")
     body = "".join([render(tables), *drawn, render(heading + commands)])
@@ -137,7 +137,7 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
 
 
 def _scores(results: Sequence[Result], ceilings: Ceilings) -> tuple[list[str], list[list[str]]]:
-    """Return the used columns, and rows of configuration, target, their values, and regime."""
+    """Return the columns with values, and rows of configuration, target, values and regime."""
     found = [{name: value(run) for name, (_, value) in _COLUMNS.items()} for run in results]
     names = [name for name in _COLUMNS if any(values[name] is not None for values in found)]
     rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]

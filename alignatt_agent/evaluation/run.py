@@ -1,4 +1,4 @@
-"""Score and measure runs, and write reports."""
+"""Score runs, compute further measures, and write reports."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ def score_run(run: EvalRun, only_official: bool = False) -> Result:
 
 
 def add_comet(scored: Sequence[tuple[EvalRun, Result]], model: str) -> list[tuple[EvalRun, Result]]:
-    """Score all runs without a score of the model in one process; write ``scores.json``."""
+    """In one process, score all runs that lack a score from ``model``; write ``scores.json``."""
     name = checkpoint(model)
     waiting = [run for run, item in scored if item.measured.get("comet", {}).get("model") != name]
     sections = iter(comet_sections(waiting, model))
@@ -100,7 +100,7 @@ def write_reports(scored: Sequence[tuple[EvalRun, Result]], ceilings: Ceilings, 
 
 
 def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
-    """Return further sections of ``scores.json``; ``failed`` lists those that failed."""
+    """Return further sections of ``scores.json``; ``failed`` lists the sections that failed."""
     regime, margin = regime_of(scores.longyaal_cu_ms)
     measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
     measured["talks"] = {}
@@ -151,7 +151,7 @@ def _trace(run: EvalRun, log: Log) -> dict[str, Any]:
 def talk_latencies(
     spans: Sequence[Span], instances: Sequence[Instance]
 ) -> dict[str, dict[str, float]]:
-    """Return LongYAAL of each talk in milliseconds, computation-unaware and -aware."""
+    """Return the computation-unaware and computation-aware LongYAAL of each talk, in ms."""
     result: dict[str, dict[str, float]] = {span.talk: {} for span in spans}
     for key, aware in (("longyaal_cu_ms", False), ("longyaal_ca_ms", True)):
         values = [
@@ -165,7 +165,7 @@ def talk_latencies(
 
 
 def cascade_figures(records: Sequence[TalkStep]) -> dict[str, Any]:
-    """Return stage times, reasons for stopping, and decoding steps of both language models."""
+    """Return stage times, reasons for stopping, and decode steps of both language models."""
     chunks = len(records)
     audio_s = sum({record.talk: record.audio_s for record in records}.values())
     seconds = {stage: sum(record.seconds[stage] for record in records) for stage in STAGES}

@@ -11,8 +11,8 @@ class RunFiles:
 
     ``config`` is also OmniSTEval's configuration. ``records`` is the trace of the agent. Paced
     runs write ``clock``. ``finished`` is the signature, written after the last talk. OmniSTEval
-    writes ``table``, ``report`` and ``instances``. ``parts`` contains the talks that were streamed
-    as separate jobs, until all are done.
+    writes ``table``, ``report`` and ``instances``. Until all talks are done, ``parts`` contains
+    the talks that were streamed as separate jobs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,13 +38,13 @@ class RunFiles:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write figures as JSON; NaN raises a ``ValueError``."""
+    """Write ``content`` as JSON; NaN raises ``ValueError``."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty if the file is missing or not complete."""
+    """Read a JSON object; return an empty one if the file is missing or incomplete."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):

@@ -30,7 +30,7 @@ _STREAM_LAAL = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
 )
 _SWALLOWED = ("scoring failed", "Failed to compute")
-"""Errors that OmniSTEval only logs, while it prints 0 or omits a score."""
+"""Texts of errors that OmniSTEval only logs before it prints 0 or omits a score."""
 _SHARED = {"devset": "dev set", "audio": "recordings", "direction": "direction", "models": "models"}
 
 
@@ -40,9 +40,9 @@ class ScoringError(AlignAttError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Official scores of one target, with LongYAAL (CU and CA) and the real-time factor.
+    """Official scores of one target, including LongYAAL (CU and CA) and the real-time factor.
 
-    The last two are ``None`` if the log has no computation times.
+    ``longyaal_ca_ms`` and ``rtf`` are ``None`` if the log contains no computation times.
     """
 
     bleu: float
@@ -56,7 +56,8 @@ class Scores:
 class Result:
     """One scored target of one configuration.
 
-    ``measured`` has more sections of ``scores.json``; ``signature`` has the scores' dependencies.
+    ``measured`` contains more sections of ``scores.json``. ``signature`` contains all settings that
+    the scores depend on.
     """
 
     config: str
@@ -67,7 +68,7 @@ class Result:
 
     @property
     def regime(self) -> str:
-        """Latency regime of the shared task, and the distance to its end."""
+        """Latency regime of the shared task, and the distance to its upper limit."""
         name, margin = regime_of(self.scores.longyaal_cu_ms)
         return f"outside by {-margin:.0f} ms" if margin < 0 else f"{name}, {margin:.0f} ms to spare"
 
@@ -79,7 +80,7 @@ def write_result(result: Result, files: RunFiles) -> None:
 
 
 def read_result(folder: Path) -> Result:
-    """Read ``scores.json`` of a run."""
+    """Read the ``scores.json`` of a run."""
     content = _read(RunFiles(folder).scores, f"{folder} is not a scored run")
     try:
         scores = Scores(**{field.name: content.pop(field.name) for field in fields(Scores)})
@@ -90,9 +91,9 @@ def read_result(folder: Path) -> Result:
 
 
 def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Read ``offline.json`` of ``alignatt offline`` for the target of each signature.
+    """Read the ``offline.json`` of ``alignatt offline`` for the target of each signature.
 
-    A missing target and other models or another dev set than in ``signatures`` are errors.
+    Raise an error if a target is missing, or if its models or dev set differ from the signature.
     """
     found: dict[str, dict[str, Any]] = {}
     for signature in signatures:
@@ -103,8 +104,8 @@ def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list
         for key, name in _SHARED.items():
             if key in signature and theirs.get(key) != signature[key]:
                 raise ScoringError(
-                    f"{path} is not comparable with {signature['config']} {target}: its {name} is "
-                    f"{theirs.get(key)}, expected {signature[key]}"
+                    f"{path} is not comparable with {signature['config']} {target}: its {name} "
+                    f"must be {signature[key]}, not {theirs.get(key)}"
                 )
         found[target] = content
     return list(found.values())
@@ -124,7 +125,7 @@ def omnisteval_arguments(
     hypothesis: Path | None = None,
     config: Path | None = None,
 ) -> list[str]:
-    """Return the arguments of ``omnisteval``; by default all files are those of the run."""
+    """Return the arguments of ``omnisteval``; by default, it uses the files of the run."""
     spaced = language(target).spaced
     unit = ["--word_level" if spaced else "--char_level", "--lang", target.partition("-")[0]]
     configured = ["--simulstream_config_file", str(config or files.config)]
@@ -150,7 +151,7 @@ def check_scorer(targets: Sequence[str]) -> None:
 
 
 def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
-    """Score the checked log of a finished run; OmniSTEval's files go to the same folder."""
+    """Score the checked log of a finished run; OmniSTEval writes its files to the same folder."""
     arguments = omnisteval_arguments(files, devset, target, log.format)
     values = run_omnisteval(arguments, files.folder)
     wanted = dict(_TSV_NAMES)
@@ -159,7 +160,7 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     try:
         numbers = {key: float(values[name]) for key, name in wanted.items()}
     except (KeyError, ValueError) as error:
-        raise ScoringError(f"{files.folder} has no score {error}; got {values}") from None
+        raise ScoringError(f"{files.folder} contains no score {error}; got {values}") from None
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise ScoringError(f"{files.folder}: {name} is {value}: the output cannot be scored")
@@ -169,13 +170,13 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
 
 
 def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
-    """Run OmniSTEval and return the scores that it printed, by its own names.
+    """Run OmniSTEval, and return its scores by metric name.
 
-    Errors that OmniSTEval logs without failing are raised.
+    Errors that OmniSTEval only logs are raised.
     """
     table = folder / "scores.tsv"
     table.unlink(missing_ok=True)
-    # A separate process: OmniSTEval forks a pool, which is unsafe in a process with an engine.
+    # Run in a separate process: OmniSTEval forks a pool, which is unsafe in an engine's process.
     result = subprocess.run(
         [sys.executable, "-m", "omnisteval.cli", *arguments],
         capture_output=True,
@@ -188,7 +189,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     if result.returncode != 0 or hidden or not table.is_file():
         tail = "\n".join(hidden or result.stderr.strip().splitlines()[-8:])
         raise ScoringError(
-            f"OmniSTEval ended with exit status {result.returncode}:\n{tail}\n"
+            f"OmniSTEval exited with status {result.returncode}:\n{tail}\n"
             f"to repeat the call: {shlex.join(['omnisteval', *arguments])}"
         )
     with table.open(encoding="utf-8", newline="") as stream:
@@ -196,7 +197,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
-    """Measure StreamLAAL with Simulstream's own scorer; empty without ``mweralign``."""
+    """Measure StreamLAAL with Simulstream's scorer; return nothing without ``mweralign``."""
     if find_spec("mweralign") is None:
         return {}
     command = [
@@ -216,7 +217,7 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
 
 
 def scorer_settings(target: str) -> dict[str, str]:
-    """Return the settings with which scorers join units of whole words or single characters."""
+    """Return the settings with which scorers join whole words or single characters."""
     return {"detokenizer_type": "simuleval", "latency_unit": language(target).latency_unit}
 
 

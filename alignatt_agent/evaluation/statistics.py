@@ -1,6 +1,6 @@
 """Bootstrap intervals of scores.
 
-The seed is fixed: systems with the same number of items get the same resamples.
+The seed is fixed, so systems with the same number of items get the same resamples.
 """
 
 import math
@@ -14,14 +14,14 @@ Array = npt.NDArray[np.float64]
 RESAMPLES = 2000
 
 LEVEL = 95
-"""Percent that an interval covers."""
+"""Confidence level of an interval, in percent."""
 
 _SEED = 20260
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its ``LEVEL`` % interval."""
+    """A value with its ``LEVEL`` % interval."""
 
     value: float
     low: float
@@ -33,7 +33,7 @@ class Estimate:
 
 
 def interval(value: float, drawn: Array) -> Estimate:
-    """Return ``value`` with the percentile interval of its resamples; NaN is ignored."""
+    """Return ``value`` with the percentile interval of its resamples; NaN resamples are ignored."""
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(value) or not len(drawn):
         return Estimate(math.nan, math.nan, math.nan)
@@ -43,7 +43,7 @@ def interval(value: float, drawn: Array) -> Estimate:
 
 
 def micro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
-    """Return the sum of hits over the sum of totals, ``[items]``; resamples draw items."""
+    """Return the sum of ``hits`` divided by the sum of ``totals``; items are resampled."""
     hit, all_ = np.asarray(hits, np.float64), np.asarray(totals, np.float64)
     drawn = np.random.default_rng(_SEED).integers(0, len(hit), (RESAMPLES, len(hit)))
     return interval(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))

@@ -1,4 +1,4 @@
-"""Stream runs with the official harness, with shared engines."""
+"""Stream runs through the official harness with shared engines."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
 
 
 def prepare(run: EvalRun, keep_talks: bool = False) -> None:
-    """Replace the files of an earlier stream by new inputs; ``keep_talks`` keeps finished talks."""
+    """Replace an earlier stream's files with new inputs; ``keep_talks`` keeps finished talks."""
     assert run.choice is not None
     run.files.clean({run.files.parts} if keep_talks else set())
     config = run.choice.config.for_target(run.target)
@@ -39,15 +39,15 @@ def prepare(run: EvalRun, keep_talks: bool = False) -> None:
 
 
 def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream one prepared run and write its signature; ``progress`` shows a bar for each talk."""
-    # Importing the harness configures logging, so it is imported late.
+    """Stream one prepared run and write its signature; ``progress`` shows a progress bar."""
+    # The harness is imported late, because importing it configures logging.
     from alignatt_agent.evaluation.harness import run_stream
 
     with logging_to(run.files.log):
         try:
             run_stream(run, paced, progress)
         except Exception:
-            LOGGER.exception("the run of %s failed", run.label)
+            LOGGER.exception("the run %s failed", run.label)
             raise
     write_json(run.files.finished, run.signature)
 

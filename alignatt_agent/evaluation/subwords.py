@@ -1,9 +1,9 @@
-"""Detect logs whose units are subwords, and how to join them.
+"""Detect logs whose units are subwords, and determine which subwords the scorers join.
 
 An evaluation YAML states how Simulstream joins the units. ``detokenizer_type: simuleval``
 concatenates them (``latency_unit: word`` with spaces, ``char`` without spaces, ``spm`` like
 SentencePiece). ``hf`` uses the tokenizer of a Transformers processor; ``canary`` uses a NeMo
-model. Subwords that are joined as words score near zero, without any error.
+model. If subwords are joined as words, scores are near zero and no error is reported.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ SENTENCEPIECE, BYTE_LEVEL, WORDPIECE = "SentencePiece", "byte-level BPE", "WordP
 MARKS = {SENTENCEPIECE: "▁", BYTE_LEVEL: "Ġ", WORDPIECE: "##"}
 
 SHARE = 0.05
-"""Share of units that begin with a mark. In a dev-low log, split by small tokenizers of the three
-kinds, at least 25 % do. Of whole words, only some Maltese names do (Ġ)."""
+"""Share of marked units above which units count as subwords. Small tokenizers of the three kinds
+mark at least 25 % of a dev-low log. Among whole words, only some Maltese names begin with Ġ."""
 
 REMEDY = (
-    "write a YAML file that states how to join them, and pass it with --log-config; "
+    "write a YAML file that states how to join the units, and pass it with --log-config; "
     "`simulstream-eval --help` shows the keys"
 )
 
@@ -34,7 +34,7 @@ def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
 
 
 def joined_pieces(config: Path) -> Sequence[str]:
-    """Return the kinds of subwords that an evaluation YAML joins; none without such a file."""
+    """Return the kinds of subwords that an evaluation YAML joins; empty without such a file."""
     if not config.is_file():
         return ()
     settings = yaml.safe_load(config.read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ LOGS = ("metrics", "records", "clock", "log")
 
 @dataclass(frozen=True, slots=True)
 class TalkResult:
-    """One streamed talk: its stem, the device, the contents of ``LOGS``, and the models."""
+    """One streamed talk: its file stem, the device, the contents of ``LOGS``, and the models."""
 
     talk: str
     device: str
@@ -42,7 +42,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
     """Join a cluster and stream prepared runs; return whether all are complete."""
     announce(runs)
     with joined(cluster.address):
-        from alignatt_agent.cluster.workers import Workers  # imports Ray, an extra
+        from alignatt_agent.cluster.workers import Workers  # imports Ray, which is an extra
 
         count, shutdown = len(runs) * len(runs[0].devset.talks), runs[0].agent_class.shutdown
         with Workers(cluster, count, shutdown) as workers:
@@ -54,7 +54,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
 
 
 def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
-    """Stream a run of one talk, given with its WAV file; keep the engines for the next talk."""
+    """Stream a run of one talk, whose WAV file is ``recording``; keep the engines loaded."""
     (talk,) = run.devset.talks
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / talk.wav.name
@@ -80,7 +80,7 @@ def stream_talks(
     function: Callable[[EvalRun, bytes], TalkResult] = stream_talk,
     by_talk: bool = False,
 ) -> None:
-    """Stream prepared runs talk by talk; talks of an interrupted call are not repeated."""
+    """Stream prepared runs talk by talk; skip talks that an interrupted call finished."""
     done = {run.label: _streamed_before(run) for run in runs}
     missing = {
         f"{run.label} {talk.name}": (run, talk)
@@ -121,7 +121,7 @@ def stream_talks(
 
 
 def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
-    """Return the talks that an interrupted call with the same signature streamed."""
+    """Return the talks that an interrupted call with the same signature finished."""
     found = {}
     if run.files.parts.is_file():
         for text in run.files.parts.read_bytes().split(b"\n"):
@@ -133,7 +133,7 @@ def _streamed_before(run: EvalRun) -> dict[str, TalkResult]:
 
 
 def _put_together(run: EvalRun, results: Mapping[str, TalkResult]) -> None:
-    """Write the logs of a run in the form that one process would write."""
+    """Write the logs of a run as a single process would write them."""
     talks = run.devset.talks
     done = [results[talk.name] for talk in talks]
     for name in LOGS:
@@ -159,7 +159,7 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _renumbered(metrics: str, number: int, talk: Talk) -> str:
-    """Return the log of a talk, renumbered for its place in the list of talks."""
+    """Return the log of a talk, renumbered by the talk's position in the list of talks."""
     lines = []
     for text in metrics.removesuffix("\n").split("\n"):
         line = json.loads(text)

@@ -12,7 +12,7 @@ from alignatt_agent.types import Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkStep(Step):
-    """A recorded chunk of a ``talk``, named by the stem of its recording."""
+    """A recorded chunk; ``talk`` is the file stem of the recording."""
 
     talk: str
 

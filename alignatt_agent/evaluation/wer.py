@@ -1,8 +1,8 @@
-"""Count word errors of whole transcripts, and of the newest words of the live tail.
+"""Count word errors in whole transcripts and in the newest words of the live tail.
 
 In languages without spaces between words, characters are counted instead of words.
 The last words of each chunk's hypothesis may change later. Each of these words is compared with the
-nearby reference; errors are grouped by the distance from the word to the end of the audio.
+reference near it. Errors are grouped by the distance from the word to the end of the audio.
 """
 
 import unicodedata
@@ -22,13 +22,13 @@ from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import TalkStep
 
 BEFORE_S, AFTER_S = 1.0, 0.5
-"""Margin of the reference around an utterance, in seconds, for errors in word times."""
+"""Margins of the reference around an utterance, in seconds, that allow for timestamp errors."""
 
 BIN_S, BINS = 0.125, 16
-"""Width of a bin in seconds; words that ended earlier than all bins are not compared."""
+"""Width in seconds and number of bins; words that ended before the oldest bin are ignored."""
 
 PLATEAU_S = 1.0
-"""Seconds after the end of a word from which its error rate is assumed to be stable."""
+"""Age of a word in seconds from which its error rate is assumed to be stable."""
 
 Counts = npt.NDArray[np.int64]
 Rates = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ _BAND = (5, 95)
 
 
 def plain_words(text: str, spaced: bool = True) -> list[str]:
-    """Return the words or characters of ``text``, without punctuation and case."""
+    """Return the words or characters of ``text``, case-folded and without punctuation."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")  # noqa: RUF001
     folded = folded.replace("\u0e4d\u0e32", "\u0e33")  # NFKC splits a Thai vowel into two
     kinds = ((char, unicodedata.category(char)) for char in folded)
@@ -48,9 +48,9 @@ def plain_words(text: str, spaced: bool = True) -> list[str]:
 
 
 def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, str]]]:
-    """Return the start, end and reference text of the segments of each talk."""
+    """Return the start, end and reference text of each talk's segments."""
     if devset.transcript is None:
-        raise DevSetError(f"{devset.segmentation.parent / 'ref'} has no transcript of the speech")
+        raise DevSetError(f"{devset.segmentation.parent / 'ref'} contains no speech transcript")
     lines = map(str.strip, read_lines(devset.transcript))
     rows = zip(devset.segments, lines, strict=True)
     return {
@@ -69,7 +69,7 @@ def streamed_transcripts(records: Iterable[TalkStep]) -> dict[str, str]:
 
 
 def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str) -> dict[str, Any]:
-    """Return word error rates of a spoken language in percent, without case and punctuation.
+    """Return word error rates in percent, ignoring case and punctuation.
 
     The keys are ``wer`` over all talks, ``wer_interval`` (95 % bootstrap interval over segments),
     ``wer_TALK`` for each talk, ``wer_exact`` (with case and punctuation) and ``cer`` (characters).
@@ -84,7 +84,7 @@ def word_error_rate(devset: DevSet, transcripts: Mapping[str, str], source: str)
         if any(plain_words(text, spaced) for _, _, text in segments)
     }
     if not references:
-        raise DevSetError(f"{devset.transcript} has no words")
+        raise DevSetError(f"{devset.transcript} contains no words")
     counts = {
         talk: segment_errors(segments, transcripts.get(talk, ""), spaced)
         for talk, segments in references.items()
@@ -117,7 +117,7 @@ def format_wer(report: Mapping[str, Any]) -> str | None:
 def segment_errors(
     segments: Sequence[str], transcript: str, spaced: bool = True
 ) -> tuple[Counts, Counts]:
-    """Align a talk's transcript; return the number of errors and words of each segment."""
+    """Align a talk's transcript; return the numbers of errors and words of each segment."""
     import jiwer
 
     plain = [plain_words(segment, spaced) for segment in segments]
@@ -137,9 +137,9 @@ def segment_errors(
 
 @dataclass(frozen=True, slots=True)
 class TailErrors:
-    """Counts of all and of wrong words, ``[talks, bins]``, by distance to the end of the audio.
+    """Counts of wrong and of all words, ``[talks, bins]``, by distance to the end of the audio.
 
-    ``edges_s`` has the borders of the bins, one more than there are bins.
+    ``edges_s`` contains the bin edges, one more than there are bins.
     """
 
     edges_s: tuple[float, ...]
@@ -147,21 +147,21 @@ class TailErrors:
     words: Counts
 
     def rates(self) -> Rates:
-        """Return the error rate of each bin; a bin without a word has NaN."""
+        """Return the error rate of each bin; the rate of a bin without words is NaN."""
         return _rate(self.errors.sum(0), self.words.sum(0))
 
     def bands(self) -> tuple[Rates, Rates]:
-        """Return the limits of the 90 % band of each bin; resamples draw talks."""
+        """Return the limits of the 90 % band of each bin; talks are resampled."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # bins without a word stay NaN
+            warnings.simplefilter("ignore", RuntimeWarning)  # bins without words stay NaN
             low, high = np.nanpercentile(_drawn(self.errors, self.words), _BAND, axis=0)
         return low, high
 
     def hold_back_s(self) -> float | None:
-        """Return the distance from which the error rate is stable; ``None`` for too few words.
+        """Return the distance from which the error rate is stable, or ``None`` for too few words.
 
-        This is the start of the first bin whose error rate is not above the band of all words that
-        are at least ``PLATEAU_S`` old.
+        This distance is the start of the first bin whose error rate is not above the band of all
+        words that are at least ``PLATEAU_S`` seconds old.
         """
         settled = np.array(self.edges_s[:-1]) >= PLATEAU_S - 1e-9
         wrong, total = self.errors[:, settled].sum(1), self.words[:, settled].sum(1)
@@ -179,7 +179,7 @@ def tail_errors(
 ) -> TailErrors:
     """Compare the shown words of each chunk with the reference.
 
-    References are start, end and text of the segments of each talk.
+    ``references`` contains the start, end and text of each talk's segments.
     """
     talks = list(references)
     errors = np.zeros((len(talks), BINS), np.int64)
@@ -213,7 +213,7 @@ def tail_errors(
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
     """Return which words of ``hypothesis`` are correct.
 
-    It is aligned to any part of ``reference`` with the fewest edits; the rest costs nothing.
+    The hypothesis is aligned with the part of ``reference`` that needs the fewest edits.
     """
     n, m = len(hypothesis), len(reference)
     edit = 2 * n + 1  # among alignments with the fewest edits, prefer the most correct words

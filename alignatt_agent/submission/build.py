@@ -36,7 +36,7 @@ class ScoredRun:
 
 
 def pair_runs(configs: Sequence[str], folders: Sequence[Path]) -> list[ScoredRun]:
-    """Pair configurations and runs by position; ``micro-low`` has the regime ``low``."""
+    """Pair configurations and runs by position; the name ``micro-low`` means regime ``low``."""
     if len(configs) != len(folders):
         raise SubmissionError(
             f"got {len(configs)} configurations and {len(folders)} runs: pass one run folder per "
@@ -59,7 +59,7 @@ def build_bundle(
     team: str,
     contact: str,
 ) -> int:
-    """Build a bundle and return its number of files; an earlier bundle is replaced."""
+    """Build a bundle and return its number of files; any earlier bundle is replaced."""
     codes = list(dict.fromkeys(language(name).code for name in targets))
     for run in runs:
         for code in codes:
@@ -91,7 +91,7 @@ def build_bundle(
         files.proxy.write_text(proxy_yaml(name.target), encoding="utf-8")
         files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
     (bundle.devset / "ref").mkdir(parents=True)
-    # References of other languages help to identify the language of an output.
+    # References in other languages help to identify the language of an output.
     for file in (*(devset / "ref").glob("*.txt"), *loaded.references.values()):
         shutil.copyfile(file, bundle.devset / "ref" / file.name)
     shutil.copyfile(loaded.segmentation, bundle.devset / SEGMENTATION)
@@ -111,8 +111,8 @@ def _read_run(
     if not used.digest() == config.digest() == signed:
         raise SubmissionError(
             f"{run.config} or the contexts of {devset} have changed since the run {folder}: "
-            f"their hash is {config.digest()}, that of agent.yaml is {used.digest()}, that of "
-            f"scores.json is {signed}; run: {_command(folder, run, devset)}"
+            f"their hash is {config.digest()}, but agent.yaml has {used.digest()} and "
+            f"scores.json has {signed}; run: {_command(folder, run, devset)}"
         )
     return used, scores
 

@@ -34,10 +34,10 @@ RUN_FILES = (
     "evaluation_report.txt",
     "instances.resegmented.jsonl",
 )
-"""Files of each target of a ``simulstream-eval`` run that a bundle needs."""
+"""Files that a bundle needs from each target of a ``simulstream-eval`` run."""
 
 PORT = 8080
-"""Port of ``templates/server.yaml``."""
+"""Port in ``templates/server.yaml``."""
 
 PROXY_CLASS = (
     "simulstream.server.speech_processors.remote.http_proxy_speech_processor"
@@ -46,8 +46,8 @@ PROXY_CLASS = (
 SERVER_MODULE = "simulstream.server.speech_processors.remote.http_speech_processor_server"
 
 MIN_TTL_S = 600
-"""Minimum ``ttl`` in seconds. The server clears a session this long after its last request *began*,
-even during a call, and continues with an empty session. No chunk may take nearly as long."""
+"""Minimum ``ttl`` in seconds. The server clears a session ``ttl`` seconds after its last request
+*began*, even during a call, and continues with an empty session. Chunks must take far less time."""
 
 SYSTEM_FILES = (*RUN_FILES, "proxy.yaml", "evaluation.yaml", "README.md")
 """All files of a submitted system."""
@@ -75,12 +75,12 @@ class SystemName:
 
     @classmethod
     def parse(cls, text: str) -> SystemName:
-        """Read ``"low/en-de"``."""
+        """Parse a name such as ``"low/en-de"``."""
         return cls(*re.split("[/-]", text, maxsplit=2))
 
 
 class SystemFiles(RunFiles):
-    """Files of one submitted system: files of the run, and files for repeating the run."""
+    """Files of one submitted system: the files of the run, and the files needed to repeat it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -90,7 +90,7 @@ class SystemFiles(RunFiles):
 
 
 class Bundle:
-    """Files of a bundle below its folder."""
+    """Paths of the files in a bundle."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -105,7 +105,7 @@ class Bundle:
         return SystemFiles(self.root / "systems" / name.regime / name.direction)
 
     def image_agent(self, name: SystemName) -> Path:
-        """Return the YAML of the speech processor that the image serves for one system."""
+        """Return the path of the speech processor's YAML file for one system in the image."""
         return self.image / "systems" / name.regime / f"{name.direction}.yaml"
 
     def where(self, path: Path) -> str:
@@ -114,11 +114,11 @@ class Bundle:
 
 
 _NAME = rf"^({'|'.join(REGIMES)})/\w+-[\w-]+$"
-"""Such as ``low/en-de``."""
+"""Pattern of system names such as ``low/en-de``."""
 
 
 class Facts(BaseModel, extra="forbid", frozen=True):
-    """Content of ``submission.json``; ``talks`` has seconds of audio by stem of the recording."""
+    """Content of ``submission.json``; ``talks`` maps recordings' stems to seconds of audio."""
 
     format: Literal[1] = 1
     team: str
@@ -141,7 +141,7 @@ def read_facts(bundle: Bundle) -> Facts:
 
 
 def checksums(bundle: Bundle) -> dict[str, str]:
-    """Return the SHA-256 of every file except ``SHA256SUMS``, by its path in the bundle."""
+    """Return the SHA-256 hash of every file except ``SHA256SUMS``, by path in the bundle."""
     files = sorted(p for p in bundle.root.rglob("*") if p.is_file() and p != bundle.sums)
     found: dict[str, str] = {}
     for path in tqdm(files, "checksums", leave=False):
@@ -159,14 +159,14 @@ def write_checksums(bundle: Bundle) -> int:
 
 
 def proxy_yaml(target: str) -> str:
-    """Return the configuration of the organizers' ``simulstream_inference``."""
+    """Return the configuration for the organizers' ``simulstream_inference``."""
     address = {"type": PROXY_CLASS, "hostname": "localhost", "port": PORT}
     note = "# For simulstream_inference: sends the audio to the container.\n"
     return note + yaml.safe_dump({**address, **scorer_settings(target)}, sort_keys=False)
 
 
 def evaluation_yaml(target: str) -> str:
-    """Return the keys for the scorers, which Simulstream's proxy configuration lacks."""
+    """Return the keys that the scorers need and that Simulstream's proxy configuration lacks."""
     note = "# For the scorers (omnisteval --simulstream_config_file): how to join units.\n"
     return note + yaml.safe_dump(scorer_settings(target), sort_keys=False)
 
@@ -179,7 +179,7 @@ class _Server(BaseModel, strict=True):
 
 
 def read_server(path: Path) -> dict[str, Any]:
-    """Read a server configuration; refuse a ``ttl`` that would clear active sessions."""
+    """Read a server configuration; reject a ``ttl`` that would clear active sessions."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         _Server.model_validate(raw)
@@ -187,5 +187,5 @@ def read_server(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     except ValidationError as error:
         problems = "; ".join(explain(_Server, dict(item)) for item in error.errors())
-        raise ConfigError(f"{path} is not a server configuration: {problems}") from None
+        raise ConfigError(f"{path} is not a valid server configuration: {problems}") from None
     return dict(raw)

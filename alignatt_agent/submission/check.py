@@ -30,21 +30,16 @@ from alignatt_agent.submission.bundle import (
     checksums,
     read_facts,
 )
-from alignatt_agent.submission.versions import (
-    AGAIN,
-    BUILD_AGAIN,
-    check_config,
-    check_versions,
-)
+from alignatt_agent.submission.versions import AGAIN, BUILD_AGAIN, check_config, check_versions
 
 COMPARED = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms")
 TOLERANCE = 1e-3
-"""Permitted difference of scores, because OmniSTEval prints four decimals."""
+"""Permitted difference between scores; OmniSTEval prints only four decimal places."""
 
 
 @dataclass(slots=True)
 class Report:
-    """Violations, and for each system the scores and the number of units of its log."""
+    """Violations in a bundle, and the scores and number of units of each system's log."""
 
     findings: list[Finding] = field(default_factory=list)
     scores: dict[SystemName, Scores] = field(default_factory=dict)
@@ -74,12 +69,12 @@ class Report:
         headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "distance", "regime")
         digits = ("", "", ".2f", ".2f", ".0f", ".0f", ".0f", "")
         table = tabulate(rows, headers, "simple", floatfmt=digits, missingval="-")
-        note = "scores computed from the logs; distance: ms to the nearer end of the regime"
+        note = "scores computed from the logs; distance: ms to the nearer limit of the regime"
         return f"{table}\n\n{note}\n"
 
 
 def check_bundle(root: Path, rescoring: bool = True) -> Report:
-    """Check a bundle; ``rescoring`` the logs takes most of the time."""
+    """Check a bundle; ``rescoring`` scores the logs again, which takes most of the time."""
     bundle = Bundle(root)
     facts = read_facts(bundle)
     report = Report()
@@ -143,7 +138,7 @@ def _check_system(
         try:
             scores = report.scores[name] = _rescore(files, log, devset, name.target)
         except (LogError, ScoringError) as error:
-            fix = "correct the reported faults, so that OmniSTEval can read the log"
+            fix = "correct the reported faults so that OmniSTEval can read the log"
             found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
             return
         found += _compare(where, claimed.scores if claimed else None, scores)
@@ -153,7 +148,7 @@ def _check_system(
 
 
 def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:
-    """Score a log like the organizers, with the evaluation YAML of the bundle."""
+    """Score a log as the organizers do, with the evaluation YAML of the bundle."""
     refuse(log, devset, language(target).latency_unit)
     with tempfile.TemporaryDirectory(prefix="alignatt-submission-") as folder:
         run = RunFiles(Path(folder))
@@ -187,16 +182,16 @@ def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Fin
     if longyaal_cu_ms < 0:
         fix = "output precedes the speech: raise speech.hold_back_ms or speech.min_start_s"
     elif actual in REGIMES:
-        fix = f"submit the run to the regime {actual}, or change chunk_ms or speech.hold_back_ms"
+        fix = f"submit the run for the regime {actual}, or change chunk_ms or speech.hold_back_ms"
     else:
-        fix = "lower chunk_ms, speech.hold_back_ms or speech.min_start_s and run the dev set again"
+        fix = "lower chunk_ms, speech.hold_back_ms or speech.min_start_s; run the dev set again"
     yield Finding("regime", where, message, fix)
 
 
 def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterator[Finding]:
     tokens = [token for talk in log.talks for token in talk.tokens]
     if not tokens:
-        return  # reported already, talk by talk
+        return  # already reported for each talk
     samples = {
         path.stem: path.read_text(encoding="utf-8", errors="replace")
         for path in sorted((bundle.devset / "ref").glob("*.txt"))
@@ -211,8 +206,8 @@ def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterat
 def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | None:
     """Return the reason why ``text`` is not in the language ``target``, or ``None``.
 
-    ``samples`` has texts of known languages by code: the references of the dev set. Texts are
-    compared by chrF, which ignores their order.
+    ``samples`` maps language codes to texts: the references of the dev set. Texts are compared by
+    chrF, which ignores the order of sentences.
     """
     if not any(map(str.isalpha, text)):
         return "it contains no letters"
@@ -239,7 +234,7 @@ def _check_sums(bundle: Bundle) -> Iterator[Finding]:
     expected, found = {name: digest for digest, _, name in rows}, checksums(bundle)
     for name in sorted(expected.keys() | found.keys()):
         if name not in found:
-            yield Finding("checksum", name, "the file is listed in SHA256SUMS but missing", fix)
+            yield Finding("checksum", name, "the file is listed in SHA256SUMS but is missing", fix)
         elif name not in expected:
             message = "the file was added after the build: SHA256SUMS does not list it"
             yield Finding("checksum", name, message, f"remove it, or {BUILD_AGAIN}")

@@ -1,6 +1,6 @@
 r"""Build, check and serve a bundle for submission to the IWSLT simultaneous task.
 
-A bundle contains an image, settings, dev logs, signed scores and checksums.
+A bundle contains the build context of an image, settings, dev logs, signed scores and checksums.
 
 Examples:
   score the dev set in both regimes, then build the bundle and check it:
@@ -31,7 +31,7 @@ from alignatt_agent.submission.bundle import PORT
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the command line."""
+    """Build the argument parser."""
     parser = argparse.ArgumentParser("alignatt submission", **page(__doc__))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -49,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--output outputs/low"
     )
     add = command(example, _build, "build a bundle from runs of simulstream-eval, and check it")
-    text = f"one configuration per regime, whose name ends in the regime: {ranges} LongYAAL CU"
+    text = f"one configuration per regime; each name ends in its regime: {ranges} LongYAAL CU"
     add("--config", nargs="+", required=True, help=text)
     text = "output folders of simulstream-eval, one per configuration, in the same order"
     add("--runs", nargs="+", required=True, help=text, **folder)
@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = command("check outputs/submission", _check, text)
     add("bundle", help="the bundle", **folder)
-    text = "trust scores.json instead of scoring the logs again, so that the check takes seconds"
+    text = "trust scores.json instead of scoring the logs again; the check then takes seconds"
     add("--skip-scores", action="store_true", help=text)
 
     text = (
@@ -85,13 +85,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command; return the exit status."""
     arguments = build_parser().parse_args(argv)
     run: Callable[[Namespace], int] = arguments.func
     return run(arguments)
 
 
-# Commands import modules on demand, because the image checks its health every few seconds.
+# Commands import modules on demand because the image checks its health every few seconds.
 
 
 def _build(given: Namespace) -> int:

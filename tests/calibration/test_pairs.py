@@ -67,7 +67,7 @@ def test_lines_that_are_not_text_or_no_pair(tmp_path):
     assert [pair.source for pair in found.pairs] == [("\ufffd\ufffd",), ("We",)]
     assert not found.skipped
     for text in ("", "# a comment", "only one cell", "\t"):
-        with pytest.raises(PairsError, match="has no usable pair"):
+        with pytest.raises(PairsError, match="contains no usable pair"):
             read_pairs(written(tmp_path, text), EN, DE)
 
 

@@ -41,7 +41,7 @@ TRIPLES = [("word0", "Wort0", "Wort0"), ("word1", "falsch", "Wort1")]
     ("model", "message"),
     [
         ("Unbabel/XCOMET-XXL", "hf download Unbabel/XCOMET-XXL"),
-        ("broken", "ended with exit status 1:\nCUDA out of memory"),
+        ("broken", "exited with status 1:\nCUDA out of memory"),
     ],
 )
 def test_scores_of_segments_and_what_goes_wrong(model, message):

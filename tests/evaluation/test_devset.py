@@ -33,7 +33,7 @@ def test_the_archive_that_iwslt_gives(devset):
     path.write_text("\n".join([f'"Das ""{first}"" da"', *others]) + "\n")
     loaded = load_devset(devset, ["de"])
     assert [item.wav.parent.name for item in loaded.talks] == ["audio", "audio"]
-    assert loaded.notes == ("de.txt: lines whose CSV quotes are scored as text: 1",)
+    assert loaded.notes == ("de.txt: 1 line(s) with CSV quotes, which are scored as text",)
 
 
 def problems(devset, targets, *messages):
@@ -55,7 +55,7 @@ def test_all_problems_at_once(devset):
     (devset / "wav" / "talk0.wav").unlink()
     problems(devset, ["de"], "talk0.wav is not in")
     write_talk(devset / "wav" / "talk0.wav", np.zeros(0))
-    problems(devset, ["de"], lines, "has no audio")
+    problems(devset, ["de"], lines, "contains no audio")
 
 
 def last(**changes):
@@ -86,9 +86,9 @@ def test_empty_references(devset):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(["", *lines[1:]]) + "\n")
     loaded = load_devset(devset, ["de"])
-    assert loaded.notes == ("de.txt: empty references: 1 (first: line 1)",)
+    assert loaded.notes == ("de.txt: 1 empty reference(s) (first: line 1)",)
     path.write_text("\n".join([*lines[:3], "", ""]) + "\n")
-    problems(devset, ["de"], "de.txt: all lines of talk1.wav are empty, and OmniSTEval needs")
+    problems(devset, ["de"], "de.txt: all lines of talk1.wav are empty, but OmniSTEval needs")
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ def test_dry_run_loads_nothing(call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--agent", "alignat"), "entry point of simulstream.agents (alignatt4llm"),
-        (("--agent", "pathlib.Path"), "expected an entry point of simulstream.agents"),
+        (("--agent", "alignat"), "entry point in simulstream.agents (alignatt4llm"),
+        (("--agent", "pathlib.Path"), "expected an entry point in simulstream.agents"),
         (("--set", "policy"), "expected KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
         (("--set", "policy.top_k=9"), "has 2 heads"),

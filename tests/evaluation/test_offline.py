@@ -156,5 +156,5 @@ def test_rows_beside_the_streamed_ones(finished, tmp_path):
     path.write_text(json.dumps(content))
     status, _, error = call("de")
     assert status == 2
-    assert "its dev set is another one" in error
+    assert ", not another one" in error
     assert fakes.FakeAgent.runtime.starts == 0

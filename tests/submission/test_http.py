@@ -81,7 +81,7 @@ def test_health_takes_no_processor(image, capsys):
     with pytest.raises(UnhealthyError, match="no answer"):
         check_health(port)
     assert run("submission", ["health", "--port", str(port)]) == 1
-    assert "engines load for minutes" in capsys.readouterr().err
+    assert "loading the engines takes minutes" in capsys.readouterr().err
 
 
 def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
@@ -129,7 +129,7 @@ def test_entry_point_refuses_before_a_model_is_loaded(image, tmp_path, capsys):
         assert run("submission", ["serve", *arguments, "--root", str(image)]) == 2
         return capsys.readouterr().err
 
-    assert "no system was given; " in refusal()
+    assert "no system was specified; " in refusal()
     assert "contains low/en-de, low/en-zh" in refusal("low/en-it")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = {"hostname": "127.0.0.1", "port": taken.getsockname()[1]}

@@ -116,7 +116,7 @@ def test_a_spoiled_bundle(bundle, spoil, rules, message):
         (logged(improve), {"scores"}, "bleu is 100.0 in scores.json, but"),
         (
             logged(remove_a_talk),
-            *({"missing-talk", "scores"}, "missing from the log: talk1 (it has 1 of 2)"),
+            *({"missing-talk", "scores"}, "the log contains 1 of 2 talks; missing: talk1"),
         ),
         (high_latency_as_low, {"regime"}, "outside low (0-2 s)"),
     ],
@@ -149,7 +149,7 @@ def test_exit_status_and_text(bundle, capsys, tmp_path):
     logged(lambda entries: entries.extend(entries[:]))(bundle)
     assert run("submission", ["check", str(bundle.root), "--skip-scores"]) == 1
     text = capsys.readouterr().out
-    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: the log has 2 runs" in text
+    assert "[rerun-appended] systems/low/en-de/metrics.jsonl: the log contains 2 runs" in text
     assert "fix: Simulstream appends to an existing log: delete the log" in text
     assert "violation(s)" in text
     assert run("submission", ["check", str(tmp_path)]) == 2

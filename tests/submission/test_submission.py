@@ -119,5 +119,5 @@ def test_build_replaces_a_bundle_and_leaves_no_old_file(world, monkeypatch, caps
 
 def test_paths_of_this_machine_do_not_go_into_an_image(world, monkeypatch, tmp_path):
     config = load_config(str(fakes.write_config(tmp_path))).for_target("de")
-    with pytest.raises(SubmissionError, match="a path of this machine"):
+    with pytest.raises(SubmissionError, match="a path on this machine"):
         write_image(Bundle(tmp_path / "out"), {LOW_DE: config})

@@ -9,4 +9,4 @@ fi
 mkdir -p "$1"
 HF_HOME=$(cd "$1" && pwd)/huggingface
 export HF_HOME
-{{ commands | join("\n") or "echo 'all checkpoints are in image/weights already'" }}
+{{ commands | join("\n") or "echo 'all checkpoints are already in image/weights'" }}
