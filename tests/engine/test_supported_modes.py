@@ -75,7 +75,7 @@ def config(models):
         ("parallel_config.data_parallel_size", 2, "data parallelism"),
         ("parallel_config.distributed_executor_backend", "ray", "the Ray executor"),
         ("cache_config.kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
-        ("cache_config.cache_dtype", "fp8_e4m3", r"quantized KV cache \(fp8_e4m3\)"),
+        ("cache_config.cache_dtype", "fp8_e4m3", r"a quantized KV cache \(fp8_e4m3\)"),
         ("model_config.__class__.use_mla", True, "multi-head latent attention"),  # a property
         ("speculative_config", object(), "speculative decoding"),
         ("kv_transfer_config", object(), "a KV connector"),
