@@ -42,7 +42,7 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
 def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
-    """Reject terms that do not fit into a model's window; default: the configured terms."""
+    """Reject terms (by default, the configured terms) that do not fit into a model's window."""
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]

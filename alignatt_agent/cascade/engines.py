@@ -58,7 +58,7 @@ _WARM_DRAFT = 4
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
 ) -> tuple[PromptedRecognizer, Aligner | None]:
-    """Return the recognizer of ``family``, and the aligner or ``None``."""
+    """Return the recognizer of ``family``, and its aligner or ``None``."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
     features = None

@@ -61,7 +61,7 @@ class Runtime:
         instead of ``auto``. Without a GPU, nothing is planned.
 
         Raises:
-            ConfigError: the engines do not fit, or a size is unknown.
+            ConfigError: the engines do not fit, or the size of a model is unknown.
         """
         try:
             models = self.planned(config)

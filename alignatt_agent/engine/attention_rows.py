@@ -17,7 +17,7 @@ from alignatt_agent.types import FloatArray
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
     """Return a mask, ``[M, 1, L]``, of the positions after each query or before its window.
 
-    ``positions`` are ``[M]``. A query sees its own position and the ``window - 1`` before it.
+    ``positions`` are ``[M]``. A query sees itself and the ``window - 1`` positions before it.
     """
     behind = positions[:, None, None] - torch.arange(length, device=positions.device)
     hidden = behind < 0
@@ -102,7 +102,7 @@ class RowComputer:
         self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
 
     def serves(self, wanted: Sequence[WantedRow]) -> bool:
-        """Return whether ``wanted`` covers the same requests and blocks, and only known pages."""
+        """Return whether ``wanted`` has the same requests and blocks, and only known pages."""
         blocks = [item.request.blocks for item in wanted]
         same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         return same and all(item.position < self._length for item in wanted)

@@ -20,7 +20,7 @@ from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
 
 PADDED_S, WHOLE_S = 2.0, 30.0
-"""Seconds of silence after the audio, and seconds of padded audio in a second try. Whisper was
+"""Seconds of silence after the audio, and total seconds of audio in a second attempt. Whisper was
 trained on 30 s and sometimes repeats itself on shorter audio, which is then transcribed again."""
 
 FRAME_S = 0.02

@@ -54,7 +54,7 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Force requests that are over to end; without speculative decoding, each has one row."""
+        """End requests that are over; without speculative decoding, every request has one row."""
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
@@ -69,7 +69,7 @@ def key_of(params: Any) -> str | None:
 
 
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-    """Change ``logits``, ``[vocabulary]``, in place to end the turn, if the request must end.
+    """If the request must end, change ``logits``, ``[vocabulary]``, in place to end the turn.
 
     If the scan rejected a sampled token, the next greedy token is stored for the host. If the model
     ends the turn itself, ``logits`` do not change.

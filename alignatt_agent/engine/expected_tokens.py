@@ -29,7 +29,7 @@ class Expected:
 
     @property
     def over(self) -> bool:
-        """Whether a token differs from the model's, was rejected, or was not verified."""
+        """Whether a token differs from the model's, was rejected, or cannot be verified."""
         return self._differs or self._cut or not self.covered
 
     @property

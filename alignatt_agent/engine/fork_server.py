@@ -56,7 +56,7 @@ def _run(
     *arguments: Any, **named: Any,
 ) -> None:  # fmt: skip
     """Run ``target`` in the new process."""
-    # Set only the differences: without its first variable, a process cannot set its title.
+    # Set only variables that differ: without its first variable, a process cannot set its title.
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment.items() - os.environ.items())

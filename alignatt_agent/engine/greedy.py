@@ -76,13 +76,13 @@ def fetch(model: ServedModel, key: str) -> CaptureResult:
     """Fetch the result of a finished request, and remove it from the workers."""
     answers = model.ask_workers("alignatt_fetch", key)
     if None in answers:
-        raise EngineError(f"{model.name}: a worker does not know the request")
+        raise EngineError(f"{model.name}: a worker has no result for the request")
     shapes, data, tokens, seconds, agreed, rejected = zip(*answers, strict=True)
     pairs = zip(shapes, data, strict=True)
     parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]
     if len(found := {part.shape: None for part in parts}) > 1:
         listed = f"{' and '.join(map(str, found))}; expected equal shapes"
-        raise EngineError(f"{model.name}: workers returned rows of different shapes, {listed}")
+        raise EngineError(f"{model.name}: workers returned rows of different shapes: {listed}")
     rows: FloatArray | None = sum(parts[1:], parts[0]) if parts else None
     next_token = next((token for token in tokens if token is not None), None)
     # Ranks compute in parallel, so the slowest rank determines the time.

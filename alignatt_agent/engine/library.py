@@ -40,8 +40,8 @@ class AttentionEngine(DraftEngine):
         """Continue a prompt greedily; the result contains ``token_ids``, ``rows`` and ``ended``.
 
         ``span`` is the range of prompt positions, ``[start, end)``, that the rows cover; by
-        default, all. The remaining mass is in ``rows.prompt`` and ``rows.suffix``. ``row`` selects
-        either the query at each new token or the query that predicts it.
+        default, all positions. The remaining mass is in ``rows.prompt`` and ``rows.suffix``.
+        ``row`` selects either the query at each new token or the query that predicts it.
         """
         start, end = span or (0, len(prompt_ids))
         prompt = Prompt(tuple(prompt_ids), start, tuple(range(end - start)))

@@ -22,7 +22,7 @@ CONTEXT = 0.6 * GIB
 """Assumed bytes of the CUDA context, libraries and graphs in an engine's process."""
 
 TOWER = 0.7 * GIB
-"""Assumed bytes of the audio tower of a translation model that transcribes, with activations."""
+"""Assumed bytes of a transcribing translation model's audio tower, including activations."""
 
 FREE = 0.05
 """Share of GPU memory that is left free for other programs and fragmentation."""
@@ -160,7 +160,7 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
     tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
     streams = int(engine.get("max_num_seqs", MAX_STREAMS))
     ranks = int(engine.get("tensor_parallel_size", 1))
-    # These are the two halves of a gated layer and their product, the residual stream, and the
+    # Activations: the two halves of a gated layer and their product, the residual stream, and the
     # sampler's copies of the logits in float32.
     step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
     audio = 3 * found.largest_frame * seconds * size

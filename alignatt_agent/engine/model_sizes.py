@@ -111,7 +111,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
 def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
     """Build the model without allocating weights.
 
-    Returns the model, its decoder, and ``Sizes.largest_frame`` (0 without audio encoder).
+    Returns the model, its decoder, and ``Sizes.largest_frame`` (0 without an encoder).
     """
     kind, thinker = config["model_type"], config.get("thinker_config")
     if kind == "whisper":

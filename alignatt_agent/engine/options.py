@@ -144,7 +144,7 @@ def window_of(model: ModelConfig) -> int:
 
 
 def eager(role: str, model: ModelConfig) -> Any:
-    """Return whether an engine runs without compilation and graphs, or ``auto``."""
+    """Return whether an engine runs without compilation and CUDA graphs, or ``auto``."""
     # On a CPU, compiling takes 45 s at the first start.
     default = True if on_cpu() else AUTO if role in PROVED_ON_CUDA else False
     return model.engine.get("enforce_eager", default)
@@ -172,7 +172,7 @@ never removes its sockets (9 per run), so they are in the folder that this proce
 
 @contextmanager
 def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
-    """Set the environment that the engines of ``models`` inherit; their checkpoints must be local.
+    """Set the environment that engines inherit; the checkpoints of ``models`` must be local.
 
     The user's variables are kept, except for the start method.
     """
@@ -189,8 +189,8 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
         if on_cpu():
             # The stages of a chunk run in turn, so a large model uses all cores: a model with 1.5
             # billion parameters drafted in 0.57 of the time with two cores instead of one. With
-            # small models, one core stays free for the process that feeds the engines: a second
-            # thread was no faster (3.1 and 3.0 ms per token), and passive waiting 3 times slower.
+            # small models, one core is left to the process that feeds the engines: a second thread
+            # was no faster (3.1 and 3.0 ms per token), and passive waiting was 3 times slower.
             cores = len(os.sched_getaffinity(0))
             threads = cores if sum(map(weight_bytes, models)) > LARGE else max(1, cores - 1)
             cpu = {

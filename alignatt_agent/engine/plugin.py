@@ -57,10 +57,10 @@ def prepare() -> None:
 
 
 def _suit_onednn() -> None:
-    """Pass only contiguous rows to vLLM's oneDNN operator, in few different numbers of rows.
+    """Pass contiguous inputs to vLLM's oneDNN operator, with few different numbers of rows.
 
-    Whether the output of a convolution is transposed depends on the machine and the length. oneDNN
-    compiles a kernel for every layer and number of rows, and vLLM keeps only 32 kernels.
+    Whether the output of a convolution is transposed depends on the machine and the input's length.
+    oneDNN compiles a kernel for every layer and number of rows, and vLLM keeps only 32 kernels.
     """
     from vllm.platforms import current_platform
 

@@ -3,8 +3,8 @@
 Weights are rounded to nearest, with one scale per output of a linear layer. Activations are scaled
 per token at run time, so an answer does not depend on the rest of the batch. On a CPU with VNNI
 instructions, decoding a token takes half to two thirds of the time that 4-bit weights need, and
-processing a prompt takes a quarter, because 4-bit weights are unpacked to 16 bits for each product
-(docs/results/real.md).
+processing a prompt takes a quarter. 4-bit weights are slower because they are unpacked to 16 bits
+for each product (docs/results/real.md).
 """
 
 import json
@@ -35,7 +35,7 @@ QUANTIZATION: dict[str, Any] = {
 def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
     """Convert the checkpoint of a causal language model to 8 bits, and write it to ``folder``.
 
-    ``gguf`` is the name of a file in the folder ``original``, which is dequantized first. With
+    ``gguf`` is the name of a GGUF file in the folder ``original``; it is dequantized first. With
     ``None``, safetensors files are read. An interrupted call writes nothing to ``folder``.
     """
     import torch

@@ -42,7 +42,7 @@ class HeadsToCapture:
 class CaptureRequest:
     """One request for rows, verification of tokens, or both, and its results so far.
 
-    A client's ``EXTRA`` entry contains the fields up to ``expected``, as a list of ids.
+    A client's ``EXTRA`` entry contains the fields up to ``expected``, which is a list of ids in it.
 
     Attributes:
         key: name under which the rows are fetched; unique among the requests of all clients.
@@ -93,7 +93,7 @@ class CaptureRequest:
         return self.expected is not None and self.expected.over
 
     def scan(self, number: int, row: FloatArray) -> None:
-        """Pass a row, ``[heads, source]``, to the gate; a row has no effect the second time."""
+        """Pass a row, ``[heads, source]``, to the gate; a repeated row has no effect."""
         if self.gate is None or self.rejected or number != self._scanned:
             return
         position = self.first + number

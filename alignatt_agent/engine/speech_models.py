@@ -89,9 +89,9 @@ class AudioModel:
             token_ids: the prompt, with a placeholder for the audio.
             audio: ``[samples]``.
             max_tokens: maximum length of the answer.
-            expected: the probable start of the answer. It is verified in the prefill; from the
-                first different token, a second request decodes. The answer is the same, except for
-                numerical differences between prefill and decoding.
+            expected: the probable start of the answer. It is verified in the prefill; if the
+                model's tokens differ, a second request decodes from the first difference. The
+                answer is the same, except for numerical differences between prefill and decoding.
         """
         kept: list[int] = []
         known = list(expected)[: max_tokens - 1]  # the engine always samples a token

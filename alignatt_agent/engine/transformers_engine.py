@@ -65,8 +65,8 @@ class TransformersEngine:
         self._check_heads(readout)
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
-            got = f"got {len(token_ids)} tokens, {len(ids)} in total"
-            self._fail(f"{got}; expected at least 1, and at most {self._context} in total")
+            got = f"got {len(token_ids)} tokens, {len(ids)} in total with the prompt"
+            self._fail(f"{got}; expected at least 1 token, and at most {self._context} in total")
         fed = ids if readout.row == "emitted" else ids[:-1]
         output = self._forward(fed, output_attentions=True, use_cache=False)
         matrices, last = self._matrices(output), slice(len(fed) - len(token_ids), None)

@@ -28,8 +28,8 @@ class QwenAligner:
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their unclipped timestamps in ``audio``, ``[samples]``.
 
-        The words have no punctuation, and punctuation alone is not a word. Each Han character is a
-        word. The result is empty if the audio is too short or the text contains no words.
+        Words are returned without punctuation; punctuation alone is not a word. Each Han character
+        is a word. The result is empty if the audio is too short or the text contains no words.
 
         Raises:
             LanguageError: the word splitter for the language is not installed.

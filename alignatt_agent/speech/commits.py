@@ -14,13 +14,13 @@ AGREED_S = 0.5
 """Seconds for which hypotheses must agree on a sentence end that is followed by a pause.
 
 Measured with words and pauses of recorded talks (210 sentence ends; 7 pauses inside sentences
-exceed 1 s, and the longest is 2.4 s). Like Qwen3-ASR-1.7B, the simulated recognizer ends 93 % of
-cut sentences with a period. With chunks of 500 ms and a ``PAUSE_S`` of 1, 1.5 and 2 s, 4.2, 1.4 and
-0.9 of 100 sentence ends are false. docs/evidence.md lists the costs.
+exceed 1 s; the longest is 2.4 s). Like Qwen3-ASR-1.7B, the simulated recognizer ends 93 % of cut
+sentences with a period. With chunks of 500 ms, a ``PAUSE_S`` of 1, 1.5 or 2 s results in 4.2, 1.4
+or 0.9 false ends per 100 sentences. docs/evidence.md lists the costs.
 """
 
 SILENT_S = 3.0
-"""Seconds of pause that end any utterance, so that words invented in noise need no later speech.
+"""Seconds of pause that end any utterance, so that words invented in noise are also committed.
 
 Pauses inside sentences are shorter (up to 2.4 s in the recorded talks).
 """
@@ -30,12 +30,12 @@ STANDS_S = 1.5
 they differ in earlier words. Otherwise, a word that keeps changing would delay later words.
 
 Measured on 363 sentences with the embedded models and chunks of 500 ms. Without a limit, and with
-2, 1.5 and 1 s, the delay of commits is 2.02, 2.02, 1.75 and 1.69 s (p95) or 2.95, 2.68, 2.60 and
-2.63 s (p99), and the word error rate is 4.57, 4.57, 4.57 and 4.84 %.
+2, 1.5 and 1 s, commits are delayed by 2.02, 2.02, 1.75 and 1.69 s (p95) or 2.95, 2.68, 2.60 and
+2.63 s (p99). The word error rates are 4.57, 4.57, 4.57 and 4.84 %.
 """
 
 SAME_S = 0.5
-"""Maximum seconds between the timestamps of a sentence end in two hypotheses; errors shift them."""
+"""Maximum seconds between a sentence end's timestamps in two hypotheses; wrong words shift it."""
 
 
 def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = "en") -> int:
@@ -78,7 +78,7 @@ def _stands(tail: Hypothesis, word: int, language: str) -> bool:
 
 
 def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
-    """Return the number of leading words of an overlong tail to commit within a sentence.
+    """Return how many leading words of an overlong tail to commit in the middle of a sentence.
 
     These are the words that two hypotheses agree on, except the last one, and all words that ended
     by ``old``. A last word that is cut off by the end of the audio may look complete: in chunks

@@ -55,7 +55,7 @@ def _spread(
     found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)
     for k in range(len(found) - 2, -1, -1):
         (left, right), (later, end) = found[k : k + 2]
-        if right <= left:  # no time is left, e.g. for a repeated word: take half of the next
+        if right <= left:  # no time is left, e.g. for a repeated word: take half of the next word's
             left = max(left, later)
             found[k : k + 2] = (left, (left + end) / 2), ((left + end) / 2, end)
     return found

@@ -116,7 +116,7 @@ def front_end_prompt(
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
     """Build the prompt of a recognizer from its checkpoint's directory, without a running engine.
 
-    ``window`` is the longest request with its answer, in tokens.
+    ``window`` is the maximum length of a request with its answer, in tokens.
     """
     name = f"asr model {checkpoint}"
     if recognizer not in (WHISPER, GEMMA4_AUDIO):

@@ -29,7 +29,7 @@ class Hypothesis:
 
     @property
     def stable(self) -> int:
-        """Return the number of leading words that are the same in the previous hypothesis."""
+        """Return the number of leading words that did not change since the previous hypothesis."""
         return sum(since < self.at for since in self.since)
 
     def ended(self, hold_back_s: float) -> int:
@@ -62,7 +62,7 @@ class Hypothesis:
     def border(self, count: int, exact: bool) -> tuple[float, float]:
         """Return the end of the first ``count`` words and the start of the next word.
 
-        Times that are not ``exact`` may be inside a word, so both words are then included.
+        Times that are not ``exact`` may be inside a word, so the interval then includes both words.
         """
         last, rest = self.words[count - 1], self.words[count : count + 1]
         if exact:

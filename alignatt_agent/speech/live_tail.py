@@ -125,7 +125,7 @@ class LiveTail:
         return self._update()
 
     def finish(self) -> SpeechUpdate:
-        """Close all sentences, even unfinished ones, and empty the tail; it can be repeated."""
+        """Close all sentences, even unfinished ones, and empty the tail; calls can be repeated."""
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
@@ -181,7 +181,7 @@ class LiveTail:
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words in the audio, and their end times, which may be after the audio.
+        """Return the words in the audio, and their end times, which may be after the audio's end.
 
         Words that an aligner finds in silence were invented and are omitted.
         """
@@ -244,9 +244,9 @@ class LiveTail:
             self._settle(count)
 
     def _settle(self, count: int) -> None:
-        # Cut the tail at the quietest place before the next word, because timestamps have errors. A
-        # rest of the last word makes recognizers invent words (micro dev set, en-de: BLEU 70.6 with
-        # a cut at the word's end, 87.8 halfway) or shifts later words (by up to 1.1 s halfway).
+        # Cut the tail at the quietest place before the next word, because timestamps have errors.
+        # Remains of the last word make recognizers invent words (micro dev set, en-de: BLEU 70.6
+        # with a cut at the word's end, 87.8 halfway) or shift later words (by up to 1.1 s halfway).
         words = self._tail.words
         self._settled_s = words[count - 1].end
         end, follows = self._tail.border(count, exact=self._aligner is not None)

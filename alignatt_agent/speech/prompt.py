@@ -19,7 +19,7 @@ _SAMPLE_S = 2.0
 
 
 class ChatTemplateError(AlignAttError, ValueError):
-    """A chat template cannot build a request; the message states checkpoint, reason and fix."""
+    """A chat template cannot build a request; the message states the checkpoint, reason and fix."""
 
 
 class ContextError(AlignAttError, ValueError):

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from alignatt_agent.engine.speech_models import AudioModel
 
 SHORTEST_S = 0.1
-"""Seconds of audio that are too short to contain a word."""
+"""Minimum length of audio that can contain a word, in seconds."""
 
 _PADDED_S = 0.5
 """Seconds to which shorter audio is padded with silence, as in the training of Qwen3-ASR."""
 
 _SEARCHED_S = 4.0
-"""Seconds at the end of a piece in which audio may be cut, at the quietest place."""
+"""Seconds at the end of a piece in which the quietest place for a cut is selected."""
 
 
 _NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
-"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. These
-tokens are not suppressed, because Whisper base would then write
+"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, music notes.
+These tokens are not suppressed, because Whisper base would then write
 ``I'm going to put the water in the pot.`` for noise, and repeat itself in music."""
 
 
@@ -57,7 +57,7 @@ class PromptedRecognizer:
         of the transcript and only saves time.
 
         The text of an answer that reaches the token limit is ``None``, because no one speaks that
-        fast. Repetitions in a loop of the model are removed. Like Qwen's code, this method also
+        fast. Repetitions from a loop of the model are removed. Like Qwen's code, this method also
         removes 20 repetitions of a few characters.
 
         Raises:

@@ -14,11 +14,11 @@ _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
-# Abbreviations in no list: J. (but no Korean or Chinese syllable), e.g., f.eks., J.-C., EE. UU.
+# Unlisted abbreviations: `J.` (no Korean or Chinese syllable), `e.g.`, `f.eks.`, `J.-C.`, `EE. UU.`
 _LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
 _LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
 _ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
-# Words without vowels: Dr., bd., млн., the Hindi डॉ.; but neither Hmm. nor Czech words like vlk.
+# Words without vowels: `Dr.`, `bd.`, `млн.` and Hindi `डॉ.`, but neither `Hmm.` nor Czech `vlk.`
 _CONSONANTS = "b-df-hj-np-tv-xzбвгджзклмнпрстфхцчшщβγδζθκλμνξπρσςτφχψ\u0300-\u036f"  # noqa: RUF001
 _NO_VOWEL = re.compile(rf"(?![hm]+\.)[{_CONSONANTS}]+\.|.*\u0949\.")
 _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
@@ -26,9 +26,9 @@ _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
 _ORDINALS = dict.fromkeys(("de", "tr"), r"(?:\d{1,3}|[IVXLC]+)\.")
 _ORDINALS |= dict.fromkeys(("cs", "hu", "pl"), r"[IVXLC]+\.")
 _COUNTED = re.compile(r"\d|[IVXLC]{2,}\b")
-# Languages that use the lists of others; a language without a list uses the English one.
+# Languages that use other languages' lists; a language without a list uses the English one.
 _LISTS = {"mk": ["bg"], "pt": ["pt", "es"], "sv": ["da"]}
-_OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists contain me, fa and no.
+_OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists contain `me`, `fa`, `no`.
 
 
 def ends_sentence(

@@ -36,7 +36,7 @@ QUIET_ENOUGH = 1.5
 """Multiple of the lowest power up to which places are treated as equally quiet."""
 
 CLICKS = 0.001
-"""Fraction of the samples, the loudest ones, that does not affect the level."""
+"""Fraction of all samples, the loudest ones, that the level ignores."""
 
 
 class Intake:
@@ -126,7 +126,7 @@ def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:
-    """Return the quietest place between two samples of ``audio``, the most central of several."""
+    """Return the quietest place between two samples of ``audio``; of several, the most central."""
     part = np.square(audio[begin:end], dtype=np.float64)
     room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
     if room < 0:
