@@ -39,7 +39,7 @@ class StreamStep:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStep:
-    """Update of speech recognition for a chunk, and the seconds of each stage."""
+    """Update of speech recognition for a chunk, and the seconds that each stage took."""
 
     audio_s: float
     heard: SpeechUpdate

@@ -105,17 +105,18 @@ class MemoryPlan:
             ]
             found = f"configurations that fit: {', '.join(others) or 'none'}"
         return (
-            f"the engines need {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
-            f"; or use a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB without other programs "
-            "(`nvidia-smi` lists them)"
+            f"the engines need {least / GIB:.1f} GiB ({listed}), but {self.usable / GIB:.1f} GiB "
+            f"are usable; {found}; or use a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB "
+            "without other programs (`nvidia-smi` lists them)"
         )
 
 
 def plan(config: AgentConfig, total: float, free: float | None = None) -> MemoryPlan:
     """Plan the memory of a GPU with ``total`` bytes, of which ``free`` are free (default: all).
 
-    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr`` or, if it does not fit,
-    its ``smaller`` model. An unset context length becomes the larger of two lengths that fits.
+    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr`` or, if too large, its
+    ``smaller`` model. An unset context length is ``MAX_CONTEXT`` or, if too long,
+    ``LEAST_CONTEXT``.
     """
     if not total:
         raise UnknownSizeError(

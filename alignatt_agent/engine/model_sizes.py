@@ -134,7 +134,7 @@ def _build(kind: str, settings: Mapping[str, Any]) -> Any:
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    # AutoConfig would return vLLM's class if vLLM has already loaded a Qwen3-ASR model.
+    # AutoConfig returns vLLM's class if vLLM has already loaded a Qwen3-ASR model.
     config = getattr(transformers, CONFIG_MAPPING_NAMES[kind])(**_untyped(settings))
     with torch.device("meta"):
         return transformers.AutoModel.from_config(config)

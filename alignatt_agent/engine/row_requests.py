@@ -42,7 +42,7 @@ class HeadsToCapture:
 class CaptureRequest:
     """One request for rows, verification of tokens, or both, and its results so far.
 
-    A client's ``EXTRA`` entry contains the fields up to ``expected``, which is a list of ids in it.
+    A client's ``EXTRA`` entry contains the fields up to ``expected`` (there, a list of ids).
 
     Attributes:
         key: name under which the rows are fetched; unique among the requests of all clients.

@@ -35,7 +35,7 @@ Measured on 363 sentences with the embedded models and chunks of 500 ms. Without
 """
 
 SAME_S = 0.5
-"""Maximum seconds between a sentence end's timestamps in two hypotheses; wrong words shift it."""
+"""Maximum seconds between a sentence end's timestamps in two hypotheses; errors shift them."""
 
 
 def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = "en") -> int:

@@ -246,7 +246,8 @@ class LiveTail:
     def _settle(self, count: int) -> None:
         # Cut the tail at the quietest place before the next word, because timestamps have errors.
         # Remains of the last word make recognizers invent words (micro dev set, en-de: BLEU 70.6
-        # with a cut at the word's end, 87.8 halfway) or shift later words (by up to 1.1 s halfway).
+        # with a cut at the word's end, 87.8 with a cut halfway to the next word) or shift later
+        # words (by up to 1.1 s with a cut halfway).
         words = self._tail.words
         self._settled_s = words[count - 1].end
         end, follows = self._tail.border(count, exact=self._aligner is not None)

@@ -90,7 +90,7 @@ class PromptedRecognizer:
 
 
 def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, at its quietest places into pieces of at most ``longest_s``."""
+    """Cut audio, ``[samples]``, at quiet places into pieces of at most ``longest_s`` seconds."""
     while len(audio) > longest_s * SAMPLE_RATE:
         longest = round(longest_s * SAMPLE_RATE)
         cut = quietest(audio, longest - round(_SEARCHED_S * SAMPLE_RATE), longest)

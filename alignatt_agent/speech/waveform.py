@@ -36,7 +36,7 @@ QUIET_ENOUGH = 1.5
 """Multiple of the lowest power up to which places are treated as equally quiet."""
 
 CLICKS = 0.001
-"""Fraction of all samples, the loudest ones, that the level ignores."""
+"""Fraction of samples (the loudest) that are treated as clicks and do not affect the level."""
 
 
 class Intake:
