@@ -1,8 +1,7 @@
 """Report why an engine failed, from the errors that its processes log.
 
-vLLM logs an error in the failing process, but only notifies the owner of the engine that an error
-occurred. Our plug-in runs in each engine process and writes the error to a file named after the
-engine.
+vLLM logs an error in the failing process, but only notifies the engine's owner that it occurred.
+Our plug-in runs in each engine process and writes the error to a file named after the engine.
 """
 
 import json

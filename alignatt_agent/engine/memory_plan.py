@@ -115,8 +115,7 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
     """Plan the memory of a GPU with ``total`` bytes, of which ``free`` are free (default: all).
 
     With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr`` or, if too large, its
-    ``smaller`` model. An unset context length is ``MAX_CONTEXT`` or, if too long,
-    ``LEAST_CONTEXT``.
+    ``smaller`` model. An unset context is ``MAX_CONTEXT`` or, if too long, ``LEAST_CONTEXT``.
     """
     if not total:
         raise UnknownSizeError(
