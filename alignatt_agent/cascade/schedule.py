@@ -1,7 +1,7 @@
 """Alternative schedules of the stages: ``overlap`` and ``async`` (``Stream`` is ``sync``).
 
-They are the synchronization regimes in the paper's figure on ASR and MT on one GPU. Only ``sync``
-is deployed and used for official scores.
+They are the synchronization regimes from the paper's figure about ASR and MT on one GPU. Only
+``sync`` is deployed and used for official scores.
 """
 
 import threading
@@ -20,12 +20,12 @@ NOTHING = Step(0.0, NOTHING_HEARD, None, (), 0, 0, dict.fromkeys(STAGES, 0.0))
 
 
 class OverlappedStream(Stream):
-    """Recognizes the next chunk while it translates this one, which delays units by one chunk."""
+    """Recognizes a chunk while it translates the previous one, which delays units by one chunk."""
 
     _translating: Future[StreamStep] | None = None
 
     def finish(self) -> StreamStep:
-        """Translate the rest of the talk, including the last chunk; repeatable."""
+        """Translate the rest of the talk, including the last chunk; the call can be repeated."""
         for code, step in self._collect().steps.items():
             self.targets[code].keep(Emission(step.units, step.times))
         return super()._translate(self._recognize(self._live_tail.finish))
@@ -42,7 +42,7 @@ class OverlappedStream(Stream):
         return before
 
     def _collect(self) -> StreamStep:
-        """Wait for the running translation."""
+        """Wait for the running translation, and return its result."""
         waiting, self._translating = self._translating, None
         if waiting is not None:
             return waiting.result()
@@ -53,7 +53,7 @@ class AsynchronousStream(Stream):
     """Recognition and translation never wait for each other.
 
     An idle target translates the newest state. It skips older states of the open utterance, but no
-    closed sentence. A call returns the finished steps; the last call waits for all steps.
+    closed sentence. ``step`` returns the finished steps; ``finish`` waits for all steps.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -66,7 +66,7 @@ class AsynchronousStream(Stream):
         self._failures: dict[str, Exception] = {}
 
     def finish(self) -> StreamStep:
-        """Translate the rest of the talk; repeatable after failures."""
+        """Translate the rest of the talk; the call can be repeated after failures."""
         return self._translate(self._recognize(self._live_tail.finish), last=True)
 
     def drain(self, code: str) -> Emission:
@@ -76,7 +76,7 @@ class AsynchronousStream(Stream):
         return Emission(ready.units, ready.times) + super().drain(code)
 
     def _translate(self, speech: SpeechStep, last: bool = False) -> StreamStep:
-        """Return the finished steps; units of a target that failed wait for the next call."""
+        """Return the finished steps; the units of a failed target wait for the next call."""
         for code, lane in self._lanes.items():
             with self._lock:
                 older = self._waiting.get(code)
@@ -105,7 +105,7 @@ class AsynchronousStream(Stream):
 
 
 def _newest(older: SpeechStep, newer: SpeechStep) -> SpeechStep:
-    """Return the newer state, with the closed sentences and seconds of both."""
+    """Return the newer state, with the closed sentences and seconds of both states."""
     sentences = older.heard.sentences + newer.heard.sentences
     seconds = added(older.seconds, newer.seconds)
     return replace(newer, heard=replace(newer.heard, sentences=sentences), seconds=seconds)

@@ -21,7 +21,7 @@ class StreamStep:
         audio_s: seconds of audio since the start of the stream.
         heard: the update of speech recognition, the same for all targets.
         steps: steps by target; each includes the seconds of speech recognition.
-        failures: errors by target; the next step includes units that were already decided.
+        failures: errors by target; the next step includes the units decided before the error.
     """
 
     audio_s: float
@@ -39,7 +39,7 @@ class StreamStep:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStep:
-    """Update of speech recognition for a chunk, and the seconds of each stage."""
+    """Update of speech recognition for a chunk, and the seconds that each stage took."""
 
     audio_s: float
     heard: SpeechUpdate
@@ -49,9 +49,9 @@ class SpeechStep:
 class Stream:
     """A live tail and the target streams that translate its words.
 
-    The targets share one speech recognition. Each target translates in its thread, with the same
-    output as in a stream with only this target. A failed target does not stop other targets. After
-    an error of speech recognition, the audio waits for the next call. ``targets`` is keyed by code.
+    The targets share the speech recognition. Each target translates in its own thread, and neither
+    its output nor its failure affects other targets. If speech recognition fails, the audio waits
+    for the next call. ``targets`` is keyed by language code.
     """
 
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
@@ -69,7 +69,7 @@ class Stream:
         return self._translate(self._recognize(lambda: self._live_tail.push(chunk)))
 
     def finish(self) -> StreamStep:
-        """Translate the rest of the talk; repeatable after failures."""
+        """Translate the rest of the talk; the call can be repeated after failures."""
         return self._translate(self._recognize(self._live_tail.finish))
 
     def drain(self, code: str) -> Emission:
@@ -77,7 +77,7 @@ class Stream:
         return self.targets[code].drain()
 
     def draft_ahead(self, view: SourceView) -> None:
-        """Let the targets draft while the words are being aligned, see ``on_hypothesis``."""
+        """Let the targets draft while the words are being aligned; see ``on_hypothesis``."""
         for target in self.targets.values():
             target.draft_ahead(view, self._threads)
 
@@ -98,7 +98,7 @@ class Stream:
 
 
 def attempt(target: TargetStream, speech: SpeechStep) -> Step | Exception:
-    """Translate; return the step, with the seconds of speech recognition, or the error."""
+    """Return the target's step, including the seconds of speech recognition, or its error."""
     try:
         step = target.update(speech.heard, speech.audio_s)
     except Exception as error:

@@ -30,7 +30,7 @@ class TargetStream:
     def update(self, heard: SpeechUpdate, audio_s: float) -> Step:
         """Translate the next update of speech recognition; pass each update once, in order.
 
-        ``audio_s`` is the length of the audio so far. The step's seconds exclude recognition.
+        ``audio_s`` is the length of the audio so far. The seconds of the step exclude recognition.
         """
         translator = self.translator
         emitted = translator.emitted
@@ -62,7 +62,7 @@ class TargetStream:
     ) -> tuple[Emission, GatedDraft | None]:
         """Translate words that a client recognized, as an alternative to ``update``.
 
-        ``accessible`` is the number of accessible words of the open utterance; ``None`` if the
+        ``accessible`` is the number of accessible words of the open utterance, or ``None`` if the
         utterance is closed. Returns the next units, and the latest gated draft.
 
         Raises:
@@ -75,7 +75,7 @@ class TargetStream:
         return emission, self.translator.gated
 
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
-        """Set earlier sentences and translations; ``accepted`` begins the next translation."""
+        """Set earlier sentences and translations; the next translation begins with ``accepted``."""
         self.translator.remember(sentences, accepted)
 
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
@@ -102,7 +102,7 @@ class TargetStream:
         self._undelivered = emission + self._undelivered
 
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:
-        """Finish a sentence; one that fails twice is dropped."""
+        """Finish a sentence; a sentence that fails twice is dropped."""
         try:
             emission = self.translator.complete(sentence)
         except Exception:

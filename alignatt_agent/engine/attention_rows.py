@@ -1,7 +1,7 @@
-"""Compute attention rows from queries and keys (Eq. 2) with tensor operations.
+"""Compute attention rows from queries and keys (Eq. 2 of the paper) with tensor operations.
 
-``M`` rows (one per query), ``h`` heads of one layer, ``H`` heads of all layers, ``L`` context
-positions, ``S`` source tokens.
+Dimensions: ``M`` rows (one per query), ``h`` heads of one layer, ``H`` heads of all layers, ``D``
+values per head, ``L`` context positions, ``S`` source tokens.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from alignatt_agent.types import FloatArray
 
 
 def hidden_positions(positions: torch.Tensor, length: int, window: int | None) -> torch.Tensor:
-    """Mark positions that each query cannot see, ``[M, 1, L]``: later, or before its window.
+    """Return a mask, ``[M, 1, L]``, of the positions after each query or before its window.
 
-    ``positions`` are ``[M]``. A query sees its position and the ``window - 1`` previous positions.
+    ``positions`` are ``[M]``. A query sees itself and the ``window - 1`` positions before it.
     """
     behind = positions[:, None, None] - torch.arange(length, device=positions.device)
     hidden = behind < 0
@@ -34,15 +34,15 @@ def probabilities(
     soft_cap: float = 0.0,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return the softmax over the whole context, ``[M, h, L]`` in float32.
+    """Return the softmax of the scores over the whole context, ``[M, h, L]`` in float32.
 
     Args:
         queries: ``[M, h, D]``.
-        keys: ``[M, h, B, N, D]``, the key head of each query head, in ``B`` pages of ``N``
-            positions; positions from ``L`` on are ignored.
+        keys: ``[M, h, B, N, D]``, the keys for each query head, in ``B`` pages of ``N`` positions.
+            Positions ``L`` and later are ignored.
         hidden: ``[M, 1, L]``, the positions to ignore.
-        scale: factor of the scores.
-        soft_cap: if positive, scores are squashed to ``(-soft_cap, soft_cap)``.
+        scale: factor by which scores are multiplied.
+        soft_cap: if positive, tanh limits scores to ``(-soft_cap, soft_cap)``.
         sinks: ``[h]``, scores of attention sinks, which receive mass but have no position.
     """
     scores = torch.matmul(keys.float(), queries.float()[:, :, None, :, None])
@@ -57,14 +57,14 @@ def probabilities(
 
 
 class RowComputer:
-    """Computes rows in successive steps that need rows for the same requests.
+    """Computes attention rows for the same requests in successive steps.
 
-    Shapes are the same in every step: contexts are rounded up to whole pages, and surplus
-    positions are hidden like all positions after the query.
+    Shapes do not change between steps: contexts are rounded up to whole pages, and surplus
+    positions are hidden, like all positions after the query.
 
-    ``taps`` are the layers to read (``capture.Tap``), bound to their caches. ``sizes`` has the
-    positions in a block, by cache group. ``slots``, ``[tokens]``, has the cache slot of every
-    staged query.
+    ``taps`` are the layers to read (``capture.Tap``), bound to their caches. ``sizes`` contains the
+    number of positions in a block of each cache group. ``slots``, ``[tokens]``, contains the cache
+    slot of every staged query.
     """
 
     def __init__(
@@ -102,16 +102,16 @@ class RowComputer:
         self._parts = torch.stack([in_prompt, ~in_prompt], -1).float()
 
     def serves(self, wanted: Sequence[WantedRow]) -> bool:
-        """Whether the same requests need rows, in the same blocks and in known pages."""
+        """Return whether ``wanted`` has the same requests and blocks, and only known pages."""
         blocks = [item.request.blocks for item in wanted]
         same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         return same and all(item.position < self._length for item in wanted)
 
     def __call__(self, wanted: Sequence[WantedRow], total: int) -> torch.Tensor:
-        """Return ``[M, H, 2 + S]`` rows of a step of ``total`` tokens.
+        """Return the rows of a step with ``total`` tokens, ``[M, H, 2 + S]``.
 
-        A row has the mass on the prompt outside the source, the mass on the draft, and the
-        weights of the source, padded with zeros to ``S``. A row without its query is NaN.
+        A row contains the mass on the prompt outside the source, the mass on the draft, and the
+        weights of the source, padded with zeros to ``S``. A row whose query is missing is NaN.
         """
         positions = self._tensor([item.position for item in wanted])
         hidden = {w: hidden_positions(positions, self._length, w) for w in self._windows}
@@ -122,7 +122,7 @@ class RowComputer:
         return rows.masked_fill_(~matches.any(1)[:, None, None], float("nan"))
 
     def _slot(self, item: WantedRow) -> int:
-        """Return the cache slot of a wanted row, in the group of the first tap."""
+        """Return the cache slot of a requested row, in the group of the first tap."""
         block, offset = divmod(item.position, self._size)
         slot: int = item.request.blocks[self._group][block] * self._size + offset
         return slot
@@ -141,7 +141,7 @@ class RowComputer:
         )
 
     def _fold(self, rows: torch.Tensor) -> torch.Tensor:
-        """Reduce ``[M, H, L]`` rows to two masses and the source."""
+        """Reduce rows, ``[M, H, L]``, to two masses and the weights of the source."""
         source = rows.gather(2, self._source)
         if self._beyond is not None:
             source.masked_fill_(self._beyond, 0.0)
@@ -156,7 +156,7 @@ class RowComputer:
 def gather(
     rows: Sequence[tuple[torch.Tensor, int]], heads: Sequence[int], width: int
 ) -> FloatArray:
-    """Copy single rows of some heads to the host, ``[rows, heads, width]``."""
+    """Copy the specified rows and heads to the host, ``[rows, heads, width]``."""
     picked = torch.stack([row[i, :, :width] for row, i in rows])[:, heads]
     copied: FloatArray = picked.cpu().numpy()
     return copied

@@ -1,7 +1,7 @@
-"""Read attention rows from a running vLLM worker (Eq. 2), see docs/engine.md.
+"""Read attention rows (Eq. 2 of the paper) from a running vLLM worker; see docs/engine.md.
 
-Rows are computed in every step, because vLLM frees blocks that leave a sliding window while the
-request decodes.
+Rows are computed in every step: while a request decodes, vLLM frees the blocks that leave a sliding
+window.
 """
 
 import time
@@ -23,7 +23,7 @@ from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
-"""The result of ``Capture.fetch``: remote calls return only built-in types."""
+"""The result of ``Capture.fetch``. Remote calls can return only built-in types."""
 
 
 @dataclass
@@ -31,12 +31,12 @@ class Tap:
     """Calibrated heads of one layer, on this rank.
 
     Attributes:
-        owner: the layer that owns the keys; another layer if layers share a cache.
+        owner: the layer that owns the keys; it differs from ``layer`` if layers share a cache.
         heads: query heads on this rank.
-        columns: index of each head in the engine's list of heads.
-        stage: ``[tokens, heads, D]`` queries of the current step.
-        key_heads: ``[heads]``, key head of each query head.
-        calls: number of times that the wrapped forward ran as Python.
+        columns: indices of the heads in the engine's list of heads.
+        stage: queries of the current step, ``[tokens, heads, D]``.
+        key_heads: key head of each query head, ``[heads]``.
+        calls: number of times that the wrapped ``forward`` ran as Python code.
     """
 
     layer: Any
@@ -51,9 +51,9 @@ class Tap:
 
 
 class Capture:
-    """Captures attention rows in one worker with a loaded model, and verifies expected tokens.
+    """Captures attention rows and verifies expected tokens in one worker with a loaded model.
 
-    ``heads`` are numbered over all tensor-parallel ranks; without heads, it only verifies tokens.
+    ``heads`` are numbered across tensor-parallel ranks. Without heads, only tokens are verified.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Capture:
         self._heads = [(int(layer), int(head)) for layer, head in heads]
         self._tokens = config.scheduler_config.max_num_batched_tokens
         self._slots = torch.full((self._tokens,), -1, dtype=torch.int64, device=device)
-        # A CUDA graph records the copies once, so they also run if no rows are needed.
+        # A CUDA graph records the copies once, so they run even if no rows are needed.
         self._always = device.type != "cpu"
         self._staging = False
         self._staged = False
@@ -73,7 +73,7 @@ class Capture:
         self.taps = self._find_taps(device)
         numbers = [head for tap in self.taps for head in tap.columns]
         self._columns = {head: column for column, head in enumerate(numbers)}
-        # A gate needs all heads, which ranks do not exchange, so ranks cannot end a draft early.
+        # A gate needs all heads, but ranks do not exchange heads, so they cannot end a draft early.
         self._all_heads = config.parallel_config.tensor_parallel_size == 1
         for tap in self.taps:
             self._wrap(tap, with_slots=tap is self.taps[0])
@@ -157,7 +157,7 @@ class Capture:
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[WantedRow]:
-        """Prepare a step before its forward pass, and return the rows to compute in it."""
+        """Prepare a step before its forward pass, and return the rows to compute."""
         wanted = self.ledger.schedule(scheduled)
         self._staging = bool(wanted)
         self._staged = self._always
@@ -167,13 +167,13 @@ class Capture:
 
     @torch.inference_mode()
     def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
-        """Compare expected tokens with the model's; call this before ``finish``."""
+        """Compare expected tokens with the model's tokens, before ``finish`` is called."""
         if self.ledger.due:
             read_greedy(runner, counts, self.ledger.due)
 
     @torch.inference_mode()
     def finish(self, wanted: list[WantedRow], total: int) -> None:
-        """Compute the wanted rows of a step of ``total`` tokens; call this before sampling."""
+        """Compute the requested rows of a step with ``total`` tokens, before tokens are sampled."""
         if not self.taps:
             return
         begin = time.perf_counter()
@@ -181,7 +181,7 @@ class Capture:
             self._computer = RowComputer(wanted, self.taps, self._block_sizes, self._slots)
         rows = self._computer(wanted, total)
         if not self._staged or not all(tap.calls for tap in self.taps):
-            # The host refuses rows that are not finite, so a missing query is reported.
+            # The host rejects rows that are not finite, so it reports a missing query.
             rows[:] = float("nan")
         for i, item in enumerate(wanted):
             request, number = item.request, item.position - item.request.first
@@ -197,12 +197,12 @@ class Capture:
 
     # ------------------------------------------------------------------ results
     def fetch(self, key: str) -> Found | None:
-        """Return and remove the result of a request; ``None`` if the request is unknown.
+        """Remove and return the result of a request, or ``None`` if the request is unknown.
 
         Returns:
-            Shape and float32 bytes of ``[rows, heads, 2 + S]``, and the fields of ``CaptureResult``
-            after ``rows``. Heads of other ranks are zero, and uncaptured rows are missing
-            at the end. On a rank without captured heads, the shape is empty.
+            The shape and float32 bytes of the rows, ``[rows, heads, 2 + S]``, and the fields of
+            ``CaptureResult`` after ``rows``. Heads of other ranks are zero. Uncaptured rows at the
+            end are missing. On a rank without captured heads, the shape is empty.
         """
         request = self.ledger.take(key)
         if request is None:

@@ -1,7 +1,7 @@
 """Run Whisper on a CPU with CTranslate2, in this process.
 
 Unlike vLLM, CTranslate2 loads the published files of faster-whisper in 0.3 s, uses 8-bit weights,
-needs no padding to 30 s, and times each token with the decoder's attention to the audio.
+needs no padding to 30 s, and computes token timestamps from the decoder's attention to the audio.
 """
 
 import math
@@ -20,17 +20,17 @@ from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
 
 PADDED_S, WHOLE_S = 2.0, 30.0
-"""Silence after the audio, in seconds. Whisper was trained on 30 s and sometimes repeats
-itself on shorter audio, which is then transcribed again with padding to ``WHOLE_S``."""
+"""Seconds of silence after the audio, and total seconds of audio in a second attempt. Whisper was
+trained on 30 s and sometimes repeats itself on shorter audio, which is then transcribed again."""
 
 FRAME_S = 0.02
-"""Resolution of token times, in seconds."""
+"""Resolution of token timestamps, in seconds."""
 
 
 class CpuWhisper:
-    """Continues prompts with audio, like ``AudioModel``, and times the tokens of a transcript.
+    """Continues prompts with audio, like ``AudioModel``, and computes token timestamps.
 
-    ``options`` are further arguments of ``ctranslate2.models.Whisper``.
+    ``options`` are additional arguments of ``ctranslate2.models.Whisper``.
     """
 
     def __init__(self, path: str, **options: Any) -> None:
@@ -42,14 +42,14 @@ class CpuWhisper:
         except ImportError as error:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
-        # It uses all cores, because it never runs together with the translation model.
+        # Whisper uses all cores, because it never runs at the same time as the translation model.
         threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
         self._extract = WhisperFeatureExtractor(feature_size=self._model.n_mels)
         self.tokenizer = whisper_tokenizer(path)
         self._lock = threading.Lock()
-        # Arrays are compared by identity, so they must not be changed afterwards.
+        # Arrays are compared by identity, so callers must not change them afterwards.
         self._kept: OrderedDict[int, tuple[FloatArray, Any]] = OrderedDict()
 
     def generate(
@@ -70,7 +70,7 @@ class CpuWhisper:
                 [list(token_ids)],
                 beam_size=1,
                 max_length=len(token_ids) + max_tokens,
-                suppress_tokens=[],  # with suppressed tokens, it writes words for other sounds
+                suppress_tokens=[],  # if suppressed, Whisper writes words for other sounds
                 suppress_blank=False,  # an empty transcript is valid
                 return_no_speech_prob=True,
                 return_scores=True,
@@ -95,7 +95,7 @@ class CpuWhisper:
     def token_starts(
         self, audio: FloatArray, prompt: Sequence[int], token_ids: Sequence[int]
     ) -> list[float]:
-        """Return the start of each token of ``token_ids`` and their common end, in seconds.
+        """Return the start of each token in ``token_ids`` and the end of the last one, in seconds.
 
         ``prompt`` contains the language and the task. Audio after the first 30 s is ignored.
         """
@@ -111,7 +111,7 @@ class CpuWhisper:
 
 
 def whisper_tokenizer(checkpoint: str) -> Any:
-    """Return the tokenizer of Whisper from the directory of a checkpoint for either runtime."""
+    """Return Whisper's tokenizer from a checkpoint directory for vLLM or CTranslate2."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if (Path(checkpoint) / "tokenizer_config.json").is_file():

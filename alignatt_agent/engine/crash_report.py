@@ -1,8 +1,7 @@
-"""Report the cause of a failure from the processes of an engine.
+"""Report why an engine failed, from the errors that its processes log.
 
-vLLM logs an error in the failing process; the owner of the engine is only notified that an error
-occurred. Our plug-in runs in each of these processes and writes the error to a file with the name
-of the engine.
+vLLM logs an error in the failing process, but only notifies the engine's owner that it occurred.
+Our plug-in runs in each engine process and writes the error to a file named after the engine.
 """
 
 import json
@@ -17,8 +16,8 @@ from alignatt_agent.engine import process_files
 
 
 def listen() -> None:
-    """Write the errors that vLLM logs in this process to the file for the engine's owner."""
-    # A plug-in cannot identify the engine of its process in another way.
+    """Write the errors that vLLM logs in this process to a file that the engine's owner reads."""
+    # A plug-in has no other way to identify the engine of its process.
     given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
     config, where = given.get("vllm_config"), os.environ.get(process_files.FOLDER)
     if config is not None and where is not None:
@@ -28,13 +27,13 @@ def listen() -> None:
 
 
 class CrashReport:
-    """Errors of the processes of an engine; ``engine`` is the ``instance_id`` of its config."""
+    """Errors of an engine's processes; ``engine`` is the ``instance_id`` of its ``VllmConfig``."""
 
     def __init__(self, engine: str) -> None:
         self._path = Path(process_files.folder()) / engine
 
     def first(self) -> str | None:
-        """Return the first error since ``clear``; later errors are consequences of the first."""
+        """Return the first error since ``clear``, or ``None``; later errors result from it."""
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -42,7 +41,7 @@ class CrashReport:
         return str(json.loads(lines[0])) if lines else None
 
     def clear(self) -> None:
-        """Remove errors that did not end the engine."""
+        """Remove errors that did not stop the engine."""
         self._path.unlink(missing_ok=True)
 
 
@@ -57,7 +56,7 @@ class _Listener(logging.Handler):
             try:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(describe(error)) + "\n")
-            except OSError:  # the owner has ended, and its folder was removed
+            except OSError:  # the owner exited, and its folder was removed
                 self.handleError(record)
 
 
@@ -70,9 +69,9 @@ def describe(error: BaseException) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """Describe the end of a process; a negative ``code`` is a signal, as in ``multiprocessing``."""
+    """Describe how a process exited; a negative ``code`` is a signal, as in ``multiprocessing``."""
     if code >= 0:
-        return f"the process ended with exit code {code}"
+        return f"the process exited with code {code}"
     name = signal.Signals(-code).name
     hint = ", possibly because memory was exhausted" if name == "SIGKILL" else ""
     return f"the process was killed by {name}{hint}"

@@ -17,8 +17,8 @@ from alignatt_agent.types.engines import Gate, Readout
 class DraftEngine:
     """The translation engine of the cascade (``types.TranslationEngine``).
 
-    The workers of ``model`` capture ``heads``. The ids ``stops`` end a turn; by default, those of
-    the model.
+    The workers of ``model`` capture ``heads``. The token ids ``stops`` end a turn; by default, they
+    are the model's stop ids.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DraftEngine:
         resumed: Draft | None = None,
         expected: Sequence[int] = (),
     ) -> Draft:
-        """Continue ``prompt`` greedily, see ``types.TranslationEngine``."""
+        """Continue ``prompt`` greedily; see ``types.TranslationEngine``."""
         begun = resumed or Draft((), False)
         # An engine without heads captures nothing and cannot verify tokens.
         sure = readout is not None and readout.probabilities
@@ -54,7 +54,7 @@ class DraftEngine:
             known = _still_expected(known, found) if first or len(found) > 1 else ()
             first = False
         if not begun.token_ids and not begun.ended:
-            self._fail(f"no space for a draft after a prompt of {len(prompt.token_ids)} tokens")
+            self._fail(f"the prompt of {len(prompt.token_ids)} tokens leaves no space for a draft")
         # A draft of the maximum length does not show whether the turn ends there.
         return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
 
@@ -72,12 +72,12 @@ class DraftEngine:
 
         Returns:
             The draft, and whether decoding must continue because the model's token differs from the
-            expected one. The draft then ends with the model's token. If rows are read at the token
-            (``emitted``), the row of this token is still missing.
+            expected one. The draft then ends with the model's token. If the row of a token is read
+            at the token itself (``emitted``), the last row is still missing.
         """
         emitted = readout is not None and readout.row == "emitted"
         ids = [*prompt.token_ids, *begun.token_ids]
-        # The row at the last token exists only after this token is fed, so one more is decoded.
+        # The row at the last token exists only after this token is fed, so decode one more token.
         room = max_tokens + emitted - len(begun.token_ids)
         if expected:  # the engine always samples a token
             window = self._model.config.max_model_len - len(ids)
@@ -89,7 +89,7 @@ class DraftEngine:
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
-            sampling.logprobs = 0  # only of the sampled ids
+            sampling.logprobs = 0  # only for the sampled ids
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
         tokens, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
@@ -146,8 +146,8 @@ class DraftEngine:
         """Continue ``prompt`` greedily, without rows.
 
         Returns:
-            The two best ids of every position with their log-probabilities, best first; the last
-            position may be the end of the turn.
+            The two most likely ids at each position with their log-probabilities, the most likely
+            first. The last position may be the end of the turn.
         """
         sampling = greedy(max_tokens, self._stops)
         sampling.logprobs = 2
@@ -168,7 +168,7 @@ class DraftEngine:
         gate: Gate | None = None,
         expected: Sequence[int] = (),
     ) -> dict[str, Any]:
-        """Build the request to the workers: ``count`` rows after those of ``begun``."""
+        """Build the request to the workers for ``count`` rows after those of ``begun``."""
         if readout is None:
             return {"key": key, "expected": [*expected]}
         length = len(prompt.token_ids)
@@ -197,7 +197,7 @@ class DraftEngine:
         }
 
     def _joined(self, begun: Draft, total: FloatArray | None, count: int) -> AttentionRows:
-        """Join the rows of ``begun`` and new rows, ``[rows, heads, 2 + S]``; ``count`` in total."""
+        """Join the rows of ``begun`` and new rows, ``[rows, heads, 2 + S]``, to ``count`` rows."""
         if total is None:
             self._fail("no worker captures the heads that the engine was started for")
         before = begun.rows
@@ -219,8 +219,8 @@ class DraftEngine:
 def _still_expected(expected: tuple[int, ...], found: tuple[int, ...]) -> tuple[int, ...]:
     """Return the tokens to expect after ``found``, whose last token was not expected.
 
-    If this token occurs later among the expected tokens, these are the tokens after it. Otherwise,
-    these are the tokens after the token that it replaced.
+    If the unexpected token occurs later in ``expected``, return the tokens after it. If it does
+    not, return the tokens after the one that it replaced.
     """
     rest = expected[len(found) - 1 :] if found else ()
     return rest[rest.index(found[-1]) + 1 :] if found and found[-1] in rest else rest[1:]

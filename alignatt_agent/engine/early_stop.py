@@ -1,8 +1,8 @@
 """End a request in the worker, before the next token is sampled.
 
-The turn is forced to end when the gate rejects a token, or when the model decodes an unexpected
-token, because later tokens cannot be used. vLLM has two model runners with different interfaces for
-logits processors.
+The worker forces the turn to end when the gate rejects a token or the model decodes an unexpected
+token, because later tokens would be discarded. vLLM has two model runners with different interfaces
+for logits processors.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from alignatt_agent.engine.row_requests import EXTRA, REQUESTS
 
 
 def processor_name(use_v2_model_runner: bool) -> str:
-    """Return the name with which vLLM loads the processor of a model runner."""
+    """Return the name by which vLLM loads the logits processor for a model runner."""
     return f"{__name__}:{'EarlyStopV2' if use_v2_model_runner else 'EarlyStopV1'}"
 
 
@@ -30,7 +30,7 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
     def new_req_logits_processor(
         self, params: Any
     ) -> Callable[[Sequence[int], torch.Tensor], torch.Tensor] | None:
-        """Return the processor of a request; ``None`` if it cannot end early."""
+        """Return the processor of a request, or ``None`` if the request cannot end early."""
         key = key_of(params)
         if key is None:
             return None
@@ -39,14 +39,14 @@ class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
 
 
 class EarlyStopV2(V2Processor):  # type: ignore[misc]
-    """Logits processor for model runner V2, which passes whole batches; never run on a device."""
+    """Logits processor for model runner V2, which passes whole batches; never tested on a GPU."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         super().__init__(vllm_config, req_states)
         self._wanted: dict[int, tuple[str, list[int]]] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Store the request of a slot, or remove the previous one if this cannot end early."""
+        """Replace the request of a slot; a request that cannot end early is not stored."""
         self._wanted.pop(req_idx, None)
         key = key_of(sampling_params)
         if key is not None:
@@ -54,7 +54,7 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """End rejected requests; without speculative decoding, every request has one row."""
+        """End requests that are over; without speculative decoding, every request has one row."""
         for row, request in enumerate(ctx.idx_mapping_np.tolist()):
             if request in self._wanted:
                 key, stops = self._wanted[request]
@@ -63,16 +63,16 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
 
 
 def key_of(params: Any) -> str | None:
-    """Return the key of a request with a gate or expected tokens."""
+    """Return the key of a request with a gate or expected tokens, or ``None``."""
     asked = (params.extra_args or {}).get(EXTRA) if params is not None else None
     return asked["key"] if asked and (asked.get("gate") or asked.get("expected")) else None
 
 
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-    """Force the end of a turn in ``logits``, ``[vocabulary]``, in place, if the request must end.
+    """If the request must end, change ``logits``, ``[vocabulary]``, in place to end the turn.
 
     If the scan rejected a sampled token, the next greedy token is stored for the host. If the model
-    ends the turn, ``logits`` are not changed.
+    ends the turn itself, ``logits`` do not change.
     """
     request = REQUESTS.get(key)
     if request is None or not request.over:

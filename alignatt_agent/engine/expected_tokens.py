@@ -1,7 +1,7 @@
 """Verify expected tokens after a prompt, in the prefill that feeds these tokens.
 
-The model's next token is read from the hidden state of each position. A position whose
-keys are from the prefix cache has no hidden state, so its token is not verified.
+The model's next token is read from the hidden state of each position. A position whose keys come
+from the prefix cache has no hidden state, so its token is not verified.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,21 +29,21 @@ class Expected:
 
     @property
     def over(self) -> bool:
-        """Whether the model decodes a different token, or a gate rejected a token."""
+        """Whether a token differs from the model's, was rejected, or cannot be verified."""
         return self._differs or self._cut or not self.covered
 
     @property
     def agreed(self) -> int:
-        """Number of leading tokens that are verified and not rejected."""
+        """Return the number of leading tokens that are verified and not rejected."""
         return len(self._best) - (self._differs or self._cut)
 
     @property
     def next_token(self) -> int | None:
-        """Return the model's token after the agreed tokens, if the request ends there."""
+        """Return the model's token after the agreed ones if the request ends there, or ``None``."""
         return self._best[-1] if self._differs or self._cut else None
 
     def due(self, computed: int, count: int) -> range:
-        """Return the places to verify in the ``count`` tokens after ``computed`` tokens."""
+        """Return the indices to verify among the ``count`` tokens after ``computed`` tokens."""
         at = self.begin + len(self._best) - computed
         end = self.begin + len(self._tokens) - computed
         if self.over or at == end:
@@ -59,11 +59,11 @@ class Expected:
             self._best.append(token)
 
     def holds(self, position: int) -> bool:
-        """Whether the model also decodes the token at ``position``."""
+        """Return whether the model also decodes the token at ``position``."""
         return not self.over or position <= self.begin + self.agreed
 
     def cut(self, position: int) -> None:
-        """Record that a gate closed at the query of ``position``."""
+        """Record that a gate rejected a token at the query of ``position``."""
         seen = position - self.begin + 1
         if seen <= len(self._best):
             del self._best[seen:]
@@ -75,12 +75,12 @@ def read_greedy(
 ) -> None:
     """Read the due greedy tokens, after the forward pass and before sampling.
 
-    Both of vLLM's model runners keep the hidden states of a step until it is sampled, with one
-    row per token, by request in the order of the batch. vLLM also reads the
-    log-probabilities of prompts from these states.
+    Both of vLLM's model runners keep the hidden states of a step until its tokens are sampled: one
+    row per token, grouped by request in batch order. vLLM also reads the log-probabilities of
+    prompts from these states.
 
-    ``counts`` has the number of tokens that the step feeds, and ``due`` the result of
-    ``Expected.due``, both by vLLM's id of the request.
+    ``counts`` contains the number of tokens that the step feeds, and ``due`` the results of
+    ``Expected.due``. Both are keyed by vLLM's request id.
     """
     state = runner.execute_model_state
     batch = state.input_batch if hasattr(state, "input_batch") else runner.input_batch
@@ -91,9 +91,9 @@ def read_greedy(
         total += counts[request]
     places = [first[request] + token for request, (_, tokens) in due.items() for token in tokens]
     logits = runner.model.compute_logits(state.hidden_states[places])
-    if logits is None:  # another rank has the logits and samples the tokens
+    if logits is None:  # another rank holds the logits and samples the tokens
         return
-    # As in vLLM's sampler, so that ties have the same result.
+    # Compare in float32, like vLLM's sampler, so that ties give the same token.
     best = logits.float().argmax(-1).tolist()
     for expected, tokens in due.values():
         expected.note(best[: len(tokens)])

@@ -1,8 +1,8 @@
 """Start engines on a CPU as forks of one process that has imported vLLM.
 
-vLLM would spawn engines, and each would spend 6 core-seconds on the import of vLLM. A fork of the
-owner is unsafe, but the server has one thread and no loaded plug-in. On CUDA, engines are
-spawned, because the server was not tested there.
+vLLM would spawn engines, and each would spend 6 core-seconds on importing vLLM. Forking the owner
+is unsafe, but the fork server has only one thread and no loaded plug-in. On CUDA, engines are
+spawned, because the fork server has not been tested there.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class EngineProcess:
-    """A process with the environment and niceness of its owner instead of the server's.
+    """A process with the environment and niceness of its owner instead of the fork server's.
 
     Several threads may request its exit code, which can be read only once: without the lock, the
-    second thread would store 255. When another child starts, `multiprocessing` reads the codes of
-    all children without this lock.
+    second thread would store 255. When another child starts, `multiprocessing` reads the exit codes
+    of all children without this lock.
     """
 
     def __init__(self, target: Callable[..., None], **options: Any) -> None:
@@ -45,7 +45,7 @@ class EngineProcess:
         return self.pid is not None and self.exitcode is None
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the process has ended."""
+        """Wait until the process exits, for at most ``timeout`` seconds."""
         connection.wait([self.sentinel], timeout)
         with self._reading:
             self._process.join(0)
@@ -55,8 +55,8 @@ def _run(
     owner: int, niceness: int, environment: dict[str, str], target: Callable[..., None], /,
     *arguments: Any, **named: Any,
 ) -> None:  # fmt: skip
-    """Run the target of a process inside that process."""
-    # Set only the differences: without its first variable, a process cannot set its title.
+    """Run ``target`` in the new process."""
+    # Set only variables that differ: without its first variable, a process cannot set its title.
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment.items() - os.environ.items())
@@ -68,22 +68,22 @@ def _run(
 
 
 def begin() -> None:
-    """Let the server import vLLM in parallel with its owner; a second call has no effect."""
+    """Start the fork server, which imports vLLM in parallel; a second call has no effect."""
     # The module of our own worker is not preloaded: vLLM searches all loaded modules for Triton
     # kernels, and fails on a module that is being imported.
     _CONTEXT.set_forkserver_preload(["vllm.v1.engine.core", "vllm.v1.worker.cpu_worker"])
-    # Only the owner handles Ctrl-C and ends its engines, which inherit the blocked signal. The
-    # tracker starts first, because its start would unblock the signal.
+    # Only the owner handles Ctrl-C and stops its engines, which inherit the blocked signal. The
+    # resource tracker starts first, because starting it would unblock the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    # This function is exported, but not documented. The documented API starts the server with the
+    # This function is public but undocumented. The documented API starts the server only with the
     # first process.
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def use() -> None:
-    """Let vLLM start the engines of this process in the server; a second call has no effect."""
+    """Make vLLM start this process's engines in the fork server; a second call has no effect."""
     from vllm.v1.engine import utils
 
     begin()

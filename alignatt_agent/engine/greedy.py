@@ -12,7 +12,7 @@ from alignatt_agent.types import EngineError, FloatArray
 
 
 def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None = None) -> Any:
-    """Build vLLM's ``SamplingParams`` of a greedy request that ends at ``stops``.
+    """Build vLLM's ``SamplingParams`` for a greedy request that ends at ``stops``.
 
     ``asked`` contains fields of ``CaptureRequest`` for the workers.
     """
@@ -36,13 +36,13 @@ def stop_ids(model: ServedModel) -> frozenset[int]:
 
 
 def joined_ids(*values: int | list[int] | None) -> frozenset[int]:
-    """Join single ids and lists of ids."""
+    """Join single ids and lists of ids into a set."""
     lists = ([value] if isinstance(value, int) else value or [] for value in values)
     return frozenset(itertools.chain.from_iterable(lists))
 
 
 def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
-    """Return the generated ids without a stop id, and whether the turn ended."""
+    """Return the generated ids without the final stop ids, and whether the turn ended."""
     completion = output.outputs[0]
     tokens = list(completion.token_ids)
     ended = completion.finish_reason == "stop"
@@ -54,13 +54,13 @@ def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """Rows and verification of one request, over all workers.
+    """Rows and verification result of one request, combined from all workers.
 
     Attributes:
         rows: ``[rows, heads, 2 + S]``; ``None`` if no worker captures a head.
-        next_token: the next token of greedy decoding, if the request was ended
-            early; ``None`` if it was not ended early, or if the token is unknown.
-        replay_s: seconds for computing the rows.
+        next_token: the next greedy token if the request was ended early; ``None`` if it was not, or
+            if the token is unknown.
+        replay_s: seconds spent on computing the rows.
         agreed: number of verified expected tokens.
         rejected: whether the gate rejected a token.
     """
@@ -76,13 +76,13 @@ def fetch(model: ServedModel, key: str) -> CaptureResult:
     """Fetch the result of a finished request, and remove it from the workers."""
     answers = model.ask_workers("alignatt_fetch", key)
     if None in answers:
-        raise EngineError(f"{model.name}: a worker does not know the request")
+        raise EngineError(f"{model.name}: a worker has no result for the request")
     shapes, data, tokens, seconds, agreed, rejected = zip(*answers, strict=True)
     pairs = zip(shapes, data, strict=True)
     parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]
     if len(found := {part.shape: None for part in parts}) > 1:
         listed = f"{' and '.join(map(str, found))}; expected equal shapes"
-        raise EngineError(f"{model.name}: workers returned rows of different shapes, {listed}")
+        raise EngineError(f"{model.name}: workers returned rows of different shapes: {listed}")
     rows: FloatArray | None = sum(parts[1:], parts[0]) if parts else None
     next_token = next((token for token in tokens if token is not None), None)
     # Ranks compute in parallel, so the slowest rank determines the time.

@@ -1,20 +1,19 @@
-"""Read keys from a paged cache, in any layout of the attention backend."""
+"""Read keys from a paged cache, whatever layout the attention backend uses."""
 
 from typing import Any
 
 import torch
 
 _BASE = 128
-"""The digits 1 to 128 are exact in every floating-point type that a cache can have."""
+"""Base of the digits: every floating-point type of a cache represents 1 to 128 exactly."""
 
 
 class Keys:
     """Keys in the cache of one vLLM ``Attention`` layer.
 
-    ``key_index`` finds the layout. Most backends store the elements of a key at a fixed
-    distance for each position and dimension, so a strided view reads keys without a copy
-    (CPU: pages of ``[D, N]``; CUDA: ``[N, 2 D]``). Other permutations, such as the one for AMX, are
-    gathered element by element.
+    ``key_index`` finds the layout. Most backends store positions and dimensions with fixed strides,
+    so a strided view reads keys without copying them (CPU: pages of ``[D, N]``; CUDA:
+    ``[N, 2 D]``). Other permutations, such as the one for AMX, are gathered element by element.
     """
 
     def __init__(self, layer: Any) -> None:
@@ -26,11 +25,11 @@ class Keys:
         self._view = _strided_view(cache, index)
 
     def __call__(self, blocks: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
-        """Return ``[M, h, B, N, D]`` keys.
+        """Return keys, ``[M, h, B, N, D]``.
 
         Args:
-            blocks: ``[M, 1, B]`` pages, in units of the cache.
-            heads: ``[1, h, 1]`` key heads.
+            blocks: indices of pages in the cache, ``[M, 1, B]``.
+            heads: indices of key heads, ``[1, h, 1]``.
         """
         if self._view is None:
             pages: torch.Tensor = self._cache[blocks, heads].flatten(-2)
@@ -44,7 +43,7 @@ class Keys:
 
 
 def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | None:
-    """View a cache as ``[blocks, heads, N, D]`` keys; ``None`` if no view exists.
+    """Return a view of the cache's keys, ``[blocks, heads, N, D]``, or ``None`` if none exists.
 
     ``index`` is the result of ``key_index``.
     """
@@ -64,14 +63,15 @@ def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | No
 
 
 def key_index(layer: Any) -> torch.Tensor:
-    """Find the place of each key element in a page of the layer's backend.
+    """Return the offset of each key element in a page of the layer's cache.
 
-    The backend's update function writes known digits into a scratch cache with the strides of
-    the real cache, ``[blocks, kv heads, block size, width]``. Then they are read back. Any layout
-    that permutes elements in the page of one block and head is accepted; others are refused.
+    The backend's update function writes known digits into a scratch cache with the strides of the
+    real cache, ``[blocks, kv heads, block size, width]``. Then the digits are read back. Any layout
+    that permutes the elements within the page of one block and head is accepted; other layouts are
+    rejected.
 
     Returns:
-        ``[block size, head_dim]`` int64 offsets into a page flattened to ``block size * width``.
+        int64 offsets, ``[block size, head_dim]``, into a page flattened to ``block size * width``.
     """
     cache = layer.kv_cache
     update = getattr(layer.impl, "do_kv_cache_update", None)
@@ -106,7 +106,7 @@ def key_index(layer: Any) -> torch.Tensor:
 
 
 def _written_page(layer: Any, update: Any, digits: torch.Tensor) -> torch.Tensor:
-    """Write ``digits`` as the keys of a scratch block; return ``[heads, page]`` as integers."""
+    """Write ``digits`` as the keys of a scratch block; return it as integers, ``[heads, page]``."""
     cache = layer.kv_cache
     _, heads, block, width = cache.shape
     shape = (2, heads, block, width)

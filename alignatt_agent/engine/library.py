@@ -16,9 +16,9 @@ class AttentionEngine(DraftEngine):
     """A decoder on vLLM that returns greedy answers with attention rows; it is thread-safe.
 
     Args:
-        path: id on the Hugging Face hub, or a directory.
+        path: id on the Hugging Face Hub, or a directory.
         heads: ``(layer, head)`` pairs, in the order of the rows' head axis.
-        model: further keys of ``ModelConfig``: ``revision``, ``dtype``, ``engine``.
+        model: other keys of ``ModelConfig``, such as ``revision``, ``dtype`` and ``engine``.
 
     Raises:
         EngineError: vLLM did not start, or rows of this mode or layer have not been verified.
@@ -37,11 +37,11 @@ class AttentionEngine(DraftEngine):
         span: tuple[int, int] | None = None,
         row: Literal["emitted", "predicting"] = "emitted",
     ) -> Draft:
-        """Continue a prompt greedily; the result has ``token_ids``, ``rows`` and ``ended``.
+        """Continue a prompt greedily; the result contains ``token_ids``, ``rows`` and ``ended``.
 
-        ``span`` is the range of positions ``[start, end)`` of the rows, by default all. The
-        other mass is in ``rows.prompt`` and ``rows.suffix``. ``row`` selects the query at each new
-        token, or the query that predicts it.
+        ``span`` is the range of prompt positions, ``[start, end)``, that the rows cover; by
+        default, all positions. The remaining mass is in ``rows.prompt`` and ``rows.suffix``.
+        ``row`` selects either the query at each new token or the query that predicts it.
         """
         start, end = span or (0, len(prompt_ids))
         prompt = Prompt(tuple(prompt_ids), start, tuple(range(end - start)))

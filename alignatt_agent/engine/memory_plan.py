@@ -19,10 +19,10 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 
 CONTEXT = 0.6 * GIB
-"""Assumed bytes of the CUDA context, libraries and graphs of an engine's process."""
+"""Assumed bytes of the CUDA context, libraries and graphs in an engine's process."""
 
 TOWER = 0.7 * GIB
-"""Assumed bytes of the audio tower of a translation model that transcribes, with activations."""
+"""Assumed bytes of a transcribing translation model's audio tower, including activations."""
 
 FREE = 0.05
 """Share of GPU memory that is left free for other programs and fragmentation."""
@@ -31,17 +31,17 @@ LEAST_CONTEXT = MAX_CONTEXT // 2
 """Context in tokens that ``auto`` uses instead of ``MAX_CONTEXT`` if memory is short."""
 
 _STEP_TOKENS, _GRAIN, _TAILS = 2048, 1000, 2
-"""vLLM's default of ``max_num_batched_tokens``; denominator of shares; the length
-of the live tail, in units of ``speech.max_tail_s``, if the recognizer fails repeatedly."""
+"""vLLM's default for ``max_num_batched_tokens``, the denominator of shares, and the length of the
+live tail if the recognizer fails repeatedly, in multiples of ``speech.max_tail_s``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """Memory of one engine, in bytes.
 
-    ``request`` is the cache of one request of maximum length; ``requests`` is that of all
-    concurrent requests. vLLM does not profile audio encoders (``skip_mm_profiling``), so memory of
-    a running ``encoder`` is not part of the engine's share.
+    ``request`` is the cache for one request of maximum length, and ``requests`` the cache for all
+    concurrent requests. vLLM does not profile audio encoders (``skip_mm_profiling``), so the memory
+    of a running ``encoder`` is not part of the engine's share.
     """
 
     weights: float
@@ -52,7 +52,7 @@ class Need:
 
     @property
     def least(self) -> float:
-        """Return the smallest memory with which the engine starts."""
+        """Return the smallest amount of memory with which the engine starts."""
         return self.weights + self.activations + CONTEXT + self.request
 
 
@@ -105,17 +105,17 @@ class MemoryPlan:
             ]
             found = f"configurations that fit: {', '.join(others) or 'none'}"
         return (
-            f"the engines need {least / GIB:.1f} of {self.usable / GIB:.1f} GiB ({listed}); {found}"
-            f"; or use a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB without other programs "
-            "(`nvidia-smi` lists them)"
+            f"the engines need {least / GIB:.1f} GiB ({listed}), but {self.usable / GIB:.1f} GiB "
+            f"are usable; {found}; or use a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB "
+            "without other programs (`nvidia-smi` lists them)"
         )
 
 
 def plan(config: AgentConfig, total: float, free: float | None = None) -> MemoryPlan:
-    """Plan a GPU with ``total`` bytes, of which ``free`` bytes are free (default: all).
+    """Plan the memory of a GPU with ``total`` bytes, of which ``free`` are free (default: all).
 
-    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr``, or if it does not fit,
-    its ``smaller`` model. A context that is not configured has the larger fitting length of two.
+    With ``gpu_memory_utilization: auto``, the recognizer is ``models.asr`` or, if too large, its
+    ``smaller`` model. An unset context is ``MAX_CONTEXT`` or, if too long, ``LEAST_CONTEXT``.
     """
     if not total:
         raise UnknownSizeError(
@@ -143,7 +143,7 @@ def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
 
 
 def with_engines(models: ModelsConfig, engines: Mapping[str, Mapping[str, Any]]) -> ModelsConfig:
-    """Replace arguments of the engines of some roles."""
+    """Replace engine arguments of the specified roles."""
     found = {role: getattr(models, role) for role in engines}
     for role, model in found.items():
         found[role] = model.model_copy(update={"engine": {**model.engine, **engines[role]}})
@@ -160,8 +160,8 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
     tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
     streams = int(engine.get("max_num_seqs", MAX_STREAMS))
     ranks = int(engine.get("tensor_parallel_size", 1))
-    # The two halves of a gated layer and their product, the residual stream, and the sampler's
-    # copies of the logits in float32.
+    # Activations: the two halves of a gated layer and their product, the residual stream, and the
+    # sampler's copies of the logits in float32.
     step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
     audio = 3 * found.largest_frame * seconds * size
     request = window_of(model) * found.cache * size / ranks
@@ -171,7 +171,7 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
 def _shares(
     needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
 ) -> dict[str, float]:
-    """Return shares: each engine has the memory to start, and caches divide the rest."""
+    """Return the shares: each engine gets the memory to start, and the caches divide the rest."""
     planned = {role: need for role, need in needs.items() if role not in written}
     left = usable - sum(written.values()) * total
     left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())

@@ -15,18 +15,18 @@ from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 PUBLISHED: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("published_shapes.yaml").read_text(encoding="utf-8")
 )
-"""The ``config.json`` of published checkpoints, by id on the hub."""
+"""Contents of the ``config.json`` of published checkpoints, by id on the Hugging Face Hub."""
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 _AUDIO_FRAMES_PER_S = 100
 
 _CACHED = ("self_attn.k_proj", "self_attn.v_proj")
-"""Layers whose output is stored in the cache: keys and values."""
+"""Layers whose outputs, keys and values, are stored in the cache."""
 
 
 class UnknownSizeError(ConfigError):
-    """The size of a model cannot be computed; the message gives the reason and the fix."""
+    """The size of a model cannot be computed; the message states the reason and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Sizes:
     """Sizes of a model, as numbers of values.
 
     Attributes:
-        weights: all weights.
-        cache: values that a token adds to the cache.
+        weights: number of weights.
+        cache: number of values that a token adds to the cache.
         hidden: width of the decoder.
         inner: width of the decoder's widest layer.
         outputs: size of the vocabulary, or number of time bins.
-        largest_frame: values of the audio encoder's widest feature map for a second of audio.
+        largest_frame: values in the audio encoder's widest feature map per second of audio.
         value_bytes: number of bytes per value.
     """
 
@@ -82,9 +82,9 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
     """Compute the sizes of a model.
 
     Args:
-        config: content of ``config.json``. For multimodal models, only the text model counts, but
-            the audio encoders of Qwen3-ASR and Whisper are included.
-        dtype: computation type; ``auto`` stands for the type of the checkpoint.
+        config: contents of ``config.json``. Of a multimodal model, only the text model is counted,
+            except that the audio encoders of Qwen3-ASR and Whisper are included.
+        dtype: data type of computation; ``auto`` means the data type of the checkpoint.
     """
     whole = config.get("thinker_config", config)
     model, text, largest_frame = models_of(config)
@@ -111,7 +111,7 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
 def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
     """Build the model without allocating weights.
 
-    Returns the model, the decoder, and the values per second in the encoder's widest feature map.
+    Returns the model, its decoder, and ``Sizes.largest_frame`` (0 without an encoder).
     """
     kind, thinker = config["model_type"], config.get("thinker_config")
     if kind == "whisper":
@@ -134,7 +134,7 @@ def _build(kind: str, settings: Mapping[str, Any]) -> Any:
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    # By name: after vLLM has loaded a Qwen3-ASR, AutoConfig would return vLLM's class.
+    # AutoConfig returns vLLM's class if vLLM has already loaded a Qwen3-ASR model.
     config = getattr(transformers, CONFIG_MAPPING_NAMES[kind])(**_untyped(settings))
     with torch.device("meta"):
         return transformers.AutoModel.from_config(config)

@@ -17,21 +17,21 @@ from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture
 
 MAX_CONTEXT = 4096
-"""Default length of a request with its answer, in tokens; a minute of audio has 800."""
+"""Default maximum length of a request with its answer, in tokens; a minute of audio takes 800."""
 
 MAX_STREAMS = 32
 """Default number of concurrent requests."""
 
 LARGE = 500_000_000
-"""Bytes of weights above which arithmetic and memory limit a model, instead of overhead."""
+"""Bytes of weights above which arithmetic and memory, not overhead, limit a model's speed."""
 
 PROVED_ON_CUDA = frozenset({"translation"})
-"""Engines that run on a GPU with TRITON_ATTN, and without graphs until `alignatt prove` verifies
-graphs: rows of other backends were not compared. Transcripts are verified from hidden states,
-which graphs do not change."""
+"""Engines that run on a GPU with TRITON_ATTN, because rows of other backends were not compared, and
+without CUDA graphs until `alignatt prove` verifies them. Transcripts are verified from hidden
+states, which CUDA graphs do not change."""
 
 TRITON_CAPABILITIES = frozenset({10})
-"""Major CUDA capabilities on which all engines run with TRITON_ATTN. vLLM would choose
+"""Major CUDA compute capabilities on which all engines run with TRITON_ATTN. vLLM would choose
 FlashInfer, which has no kernel for Gemma-4's heads of 512 values."""
 
 _OURS = frozenset({"model", "tokenizer", "revision", "tokenizer_revision", "additional_config"})
@@ -47,10 +47,10 @@ _AUDIO: Mapping[str, Any] = {
 
 
 def _plainly_rotated(config: Any) -> Any:
-    """Remove the sections of rotary positions from a configuration of Qwen3-ASR.
+    """Remove the sections of rotary positions from a Qwen3-ASR configuration.
 
-    Audio and text advance all three sections equally. This is plain rotary embedding, which needs
-    one operator instead of a dozen on a CPU (a chunk of ``micro-low`` takes 0.9 of the time).
+    Audio and text advance all three sections equally, so plain rotary embedding is equivalent. On a
+    CPU, it needs one operator instead of a dozen: a chunk of ``micro-low`` takes 0.9 of the time.
     """
     thinker = getattr(config, "thinker_config", None)  # vLLM also passes an empty configuration
     rotation = getattr(getattr(thinker, "text_config", None), "rope_parameters", None) or {}
@@ -85,7 +85,7 @@ _TRANSCRIBING: Mapping[str, Any] = {
 def engine_arguments(
     role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], transcribes: bool = False
 ) -> dict[str, Any]:
-    """Return arguments of vLLM's ``AsyncEngineArgs``; the section ``engine:`` overrides defaults.
+    """Return arguments for vLLM's ``AsyncEngineArgs``; the ``engine:`` section overrides defaults.
 
     Only the translation model captures ``heads``. It ``transcribes`` if it is also the recognizer.
     """
@@ -94,7 +94,7 @@ def engine_arguments(
     _check_keys(model.engine)
     whole = get_config(model.path, trust_remote_code=False, revision=model.revision)
     text = whole.get_text_config()
-    # Whisper has another name for this value.
+    # Whisper uses another name for this value.
     positions = getattr(text, "max_position_embeddings", 0) or text.max_target_positions
     arguments: dict[str, Any] = {
         "model": model.path,
@@ -114,18 +114,18 @@ def engine_arguments(
         layers, count = text.num_hidden_layers, text.num_attention_heads
         bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
         if bad:
-            raise ValueError(f"no attention heads {bad} in {layers} layers of {count} heads")
+            raise ValueError(f"no attention heads {bad} in {layers} layers with {count} heads")
     # Transcripts are verified without rows. Encoder-decoder models have not been tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
     given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
-    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM's limit of its default
-        arguments["max_num_batched_tokens"] = states  # Whisper's encoder takes 30 s in one step
+    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM limits its default to this
+        arguments["max_num_batched_tokens"] = states  # Whisper's encoder processes 30 s per step
     if captured or verifies:
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
         arguments["additional_config"] = HeadsToCapture(captured)
     if on_cpu():
-        # vLLM's default starts the worker in a second process. On two busy cores, three engines did
-        # not start within 200 s with this default, but within 41 s with one process each.
+        # By default, vLLM starts the worker in a second process. On two busy cores, three engines
+        # then did not start within 200 s; with one process each, they started within 41 s.
         arguments["distributed_executor_backend"] = (
             "vllm.v1.executor.uniproc_executor.UniProcExecutor"
         )
@@ -144,14 +144,14 @@ def window_of(model: ModelConfig) -> int:
 
 
 def eager(role: str, model: ModelConfig) -> Any:
-    """Return whether an engine runs without compilation and graphs, or ``auto``."""
+    """Return whether an engine runs without compilation and CUDA graphs, or ``auto``."""
     # On a CPU, compiling takes 45 s at the first start.
     default = True if on_cpu() else AUTO if role in PROVED_ON_CUDA else False
     return model.engine.get("enforce_eager", default)
 
 
 def _attention_backend(role: str) -> str | None:
-    """Return the attention backend of an engine; with ``None``, vLLM chooses."""
+    """Return the attention backend of an engine, or ``None`` if vLLM chooses it."""
     from vllm.platforms import current_platform
 
     if not current_platform.is_cuda():
@@ -162,45 +162,45 @@ def _attention_backend(role: str) -> str | None:
 
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-"""vLLM spawns engines only on a CPU. A forked engine inherits vLLM's flag that plug-ins are loaded,
-so our plug-in does not run: such engines outlived a killed owner and did not report errors."""
+"""By default, vLLM spawns engines only on a CPU. A forked engine inherits the flag that plug-ins
+are loaded, so ours does not run: such engines outlived a killed owner and did not report errors."""
 
 _LONGEST_FOLDER = 70
-"""The path of a socket has at most 107 characters. vLLM never removes its sockets (9 per run), so
-they are in the folder that is removed with this process."""
+"""Maximum length of the folder's path, because a socket's path has at most 107 characters. vLLM
+never removes its sockets (9 per run), so they are in the folder that this process removes."""
 
 
 @contextmanager
 def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
-    """Set the environment that engines of located ``models`` inherit.
+    """Set the environment that engines inherit; the checkpoints of ``models`` must be local.
 
-    Variables of the user are kept, except the start method.
+    The user's variables are kept, except for the start method.
     """
-    # This part must be set before vLLM is imported to detect its platform.
+    # These variables must be set before vLLM is imported to detect its platform.
     ours = {OWNER: str(os.getpid()), process_files.FOLDER: process_files.folder()}
     if len(process_files.folder()) <= _LONGEST_FOLDER:
         ours["VLLM_RPC_BASE_PATH"] = process_files.folder()
-    # FlashInfer's sampler compiles CUDA code at start-up, which greedy decoding does not need.
+    # FlashInfer's sampler, which greedy decoding does not need, compiles CUDA code at startup.
     ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
     # joblib, which vLLM imports, would create a semaphore that remains if the process is killed.
     ours["JOBLIB_MULTIPROCESSING"] = "0"
     with environment({**ours, **QUIET}), environment(_START_METHOD, override=True):
         cpu = {}
         if on_cpu():
-            # The stages of a chunk run in turn, so a large model uses all cores: drafts of 1.5
-            # billion parameters took 0.57 of the time with two cores instead of one. With small
-            # models, one core stays free for the process that feeds the engines: a second thread
+            # The stages of a chunk run in turn, so a large model uses all cores: a model with 1.5
+            # billion parameters drafted in 0.57 of the time with two cores instead of one. With
+            # small models, one core is left to the process that feeds the engines: a second thread
             # was no faster (3.1 and 3.0 ms per token), and passive waiting was 3 times slower.
             cores = len(os.sched_getaffinity(0))
             threads = cores if sum(map(weight_bytes, models)) > LARGE else max(1, cores - 1)
             cpu = {
                 "VLLM_CPU_KVCACHE_SPACE": "1",
                 "OMP_NUM_THREADS": str(threads),
-                # vLLM would bind each tensor-parallel worker to a separate NUMA node, and refuse to
-                # start if there are too few.
+                # vLLM would bind each tensor-parallel worker to a separate NUMA node, and would not
+                # start with too few nodes.
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-                # Compiled code of Inductor, which by default is lost with the temporary folder.
-                # vLLM 0.32 stores, but cannot load functions for a CPU: it compiles them again.
+                # By default, Inductor's compiled code is lost with the temporary folder. vLLM 0.32
+                # stores functions for a CPU but cannot load them, so it compiles them again.
                 "TORCHINDUCTOR_CACHE_DIR": str(cache_folder() / "inductor"),
                 "VLLM_USE_AOT_COMPILE": "0",
             }
@@ -220,7 +220,7 @@ def _check_keys(engine: Mapping[str, Any]) -> None:
 
 
 def on_cpu() -> bool:
-    """Whether vLLM runs its models on the CPU."""
+    """Return whether vLLM runs its models on the CPU."""
     if installed("vllm-cpu"):
         # This does not import vLLM (4 s), so that the fork server can import it in parallel.
         return True

@@ -1,8 +1,8 @@
-"""vLLM plug-in, which vLLM runs in all processes of the environment; it changes only ours.
+"""A vLLM plug-in that runs in all vLLM processes of the environment but changes only ours.
 
 The plug-in lets vLLM's Qwen3-ASR and Gemma-4 load without torchvision: their modules import image
-processors, which refer to torchvision but do not need it for audio and text. It adapts the input of
-vLLM's linear layers on a CPU to oneDNN. It reports errors of engines. It ends our engine
+processors, which refer to torchvision but do not need it for audio and text. It adapts the inputs
+of vLLM's linear layers on a CPU to oneDNN, reports errors of engines, and stops our engine
 processes as soon as they are finished or their owner is killed.
 """
 
@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 from alignatt_agent.engine import crash_report
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
-"""Environment variable with the process id of the owner of our engines."""
+"""Environment variable that contains the process id of our engines' owner."""
 
 _PLACEHOLDERS = (
     "torchvision",
@@ -44,7 +44,7 @@ def register() -> None:
         crash_report.listen()
         watch(owner)
         if multiprocessing.parent_process() is not None:
-            # The lowest priority: this runs after all other finalizers.
+            # At the lowest priority, this runs after all other finalizers.
             multiprocessing.util.Finalize(None, _leave, exitpriority=-100)
 
 
@@ -57,10 +57,10 @@ def prepare() -> None:
 
 
 def _suit_onednn() -> None:
-    """Give vLLM's oneDNN operator contiguous rows, with few different numbers of rows.
+    """Pass contiguous inputs to vLLM's oneDNN operator, with few different numbers of rows.
 
-    Whether the output of a convolution is transposed depends on the machine and the length. oneDNN
-    compiles a kernel for every layer and number of rows, and vLLM keeps only 32 kernels.
+    Whether the output of a convolution is transposed depends on the machine and the input's length.
+    oneDNN compiles a kernel for every layer and number of rows, and vLLM keeps only 32 kernels.
     """
     from vllm.platforms import current_platform
 
@@ -90,15 +90,15 @@ def padding(rows: int) -> int:
 
 @cache
 def watch(owner: int) -> None:
-    """Start a thread that ends this process with ``owner``; a second call has no effect."""
+    """Start a thread that stops this process after ``owner`` exits; a second call has no effect."""
     threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
 
 
 def _end_with(owner: int) -> None:
-    """End this process within seconds of ``owner``, or of the fork server.
+    """Stop this process within seconds after ``owner`` or the fork server exits.
 
-    ``prctl(PR_SET_PDEATHSIG)`` is not suitable: it reacts to the end of the thread that started the
-    process, which belongs to a pool, and to the end of the fork server instead of the owner.
+    ``prctl(PR_SET_PDEATHSIG)`` is not suitable. It reacts to the exit of the starting thread, which
+    belongs to a pool, and to the exit of the fork server instead of the owner.
     """
     parent, begun_by = multiprocessing.parent_process(), os.getppid()
     if parent is not None and parent.pid == owner:
@@ -112,7 +112,7 @@ def _end_with(owner: int) -> None:
 
 
 def _leave() -> None:
-    """End a finished process without the last garbage collection (5 s on a busy machine)."""
+    """Exit a finished process without the last garbage collection (5 s on a busy machine)."""
     if sys.exc_info()[0] in (None, SystemExit):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -120,22 +120,22 @@ def _leave() -> None:
 
 
 def _stand_in_for_torchvision() -> None:
-    """Register empty modules with torchvision's names."""
-    # Transformers looks for the distribution once. It must look before the placeholders exist,
-    # or it would offer image processors that cannot work.
+    """Register empty modules under torchvision's names."""
+    # Transformers looks for torchvision only once. It must do so before the placeholders exist, or
+    # it would offer image processors that cannot work.
     from transformers.utils import is_torchvision_available
 
     is_torchvision_available()
     for name in _PLACEHOLDERS:
         module = ModuleType(name, "Placeholder: torchvision is not installed.")
-        # ``find_spec`` raises ValueError on a loaded module without a spec.
+        # ``find_spec`` raises ValueError for a loaded module without a spec.
         module.__spec__ = ModuleSpec(name, loader=None, is_package=True)
         module.__path__ = []
         sys.modules[name] = module
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
-    # Transformers' image processor of Gemma-4 names this class in an annotation.
+    # Transformers' image processor for Gemma-4 uses this class in an annotation.
     for name in ("torchvision.transforms.functional", "torchvision.transforms.v2.functional"):
         sys.modules[name].InterpolationMode = type("InterpolationMode", (), {})  # type: ignore[attr-defined]
 

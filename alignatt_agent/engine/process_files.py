@@ -1,4 +1,4 @@
-"""Manage the folder for files of engines; the owner, or else the next owner, removes it."""
+"""Manage the folder for the engines' files, which the owner process or a later owner removes."""
 
 import atexit
 import functools
@@ -12,14 +12,14 @@ from pathlib import Path
 import psutil
 
 FOLDER = "ALIGNATT_ENGINE_FOLDER"
-"""Environment variable that contains this folder."""
+"""Environment variable that contains the path of the engines' folder."""
 
 _PREFIX, _OWNER = "alignatt-engines-", "owner.json"
 
 
 @functools.cache
 def folder() -> str:
-    """Return the folder of this process's engines, with their sockets and crash reports."""
+    """Return the folder for the sockets and crash reports of this process's engines."""
     remove_abandoned()
     path = tempfile.mkdtemp(prefix=_PREFIX)
     owner = [_machine(), os.getpid(), psutil.Process().create_time()]
@@ -29,23 +29,23 @@ def folder() -> str:
 
 
 def remove_abandoned() -> None:
-    """Remove the folders of owners that have ended."""
+    """Remove the folders of owners that have exited."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             machine, owner, begun = json.loads((path / _OWNER).read_text())
-        except (OSError, ValueError):  # it belongs to another user, or is not yet complete
+        except (OSError, ValueError):  # the folder is another user's, or is incomplete
             continue
         if machine == _machine() and not _runs(owner, begun):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _machine() -> str:
-    """Identify the scope of process ids, because containers may share a folder and a host name."""
+    """Identify the process-id namespace, because containers may share a folder and a host name."""
     return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def _runs(process: int, begun: float) -> bool:
-    """Whether a process is still running; another process may have its id."""
+    """Return whether a process is still running; a later process may have the same id."""
     try:
         found = psutil.Process(process)
         return bool(found.create_time() == begun and found.status() != psutil.STATUS_ZOMBIE)

@@ -1,4 +1,4 @@
-"""Store the modes of the translation engine that ``doctor.prove`` verified on this machine."""
+"""Store which modes of the translation engine ``doctor.prove`` has verified on this machine."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ GPU_MODES: Mapping[str, Mapping[str, Any]] = {
     "full": _FULL,
     "full, FlashAttention": {**_FULL, "attention_backend": "FLASH_ATTN"},
 }
-"""Arguments of vLLM by mode; all modes are compared with the first mode."""
+"""vLLM's arguments by mode; all other modes are compared with the first mode."""
 
 CPU_MODES = {EAGER: GPU_MODES[EAGER], "compiled": {"enforce_eager": False}}
 MODES = {**GPU_MODES, **CPU_MODES}
@@ -61,7 +61,7 @@ def verdict_file(about: Mapping[str, Any]) -> Path:
 
 
 def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Store a verdict: the ``ms`` per token of each mode, and the ``problems`` of refused modes."""
+    """Store a verdict: each mode's ``ms`` per token, and the ``problems`` of rejected modes."""
     path = verdict_file(about)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"about": about, "modes": modes}, indent=1) + "\n", encoding="utf-8")
@@ -69,7 +69,7 @@ def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> P
 
 
 def fastest(about: Mapping[str, Any]) -> str | None:
-    """Return the fastest verified mode; ``None`` without a verdict on an equal subject."""
+    """Return the fastest verified mode, or ``None`` without a verdict on an equal subject."""
     try:
         found = json.loads(verdict_file(about).read_text(encoding="utf-8"))
         proved = {name: mode["ms"] for name, mode in found["modes"].items() if not mode["problems"]}
@@ -86,10 +86,10 @@ def in_mode(model: ModelConfig, mode: str) -> dict[str, Any]:
 
 
 def chosen(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the arguments of the fastest verified mode, or of the eager mode without a verdict."""
+    """Return the arguments of the fastest verified mode, or of eager mode without a verdict."""
     mode = fastest(subject(model, heads))
     if mode is None and heads:
-        why = "decodes eagerly, as no faster mode is verified here. `alignatt prove CONFIG`"
-        gain = "verifies and times all modes; CUDA graphs may take a quarter of the time per token"
+        why = "decodes eagerly: no faster mode is verified here. `alignatt prove CONFIG`"
+        gain = "verifies and times all modes; CUDA graphs may cut the time per token to a quarter"
         print(model.path, why, gain, file=sys.stderr, flush=True)
     return in_mode(model, mode or EAGER)

@@ -1,10 +1,10 @@
 """Convert checkpoints to 8-bit weights and activations, for vLLM's kernels on a CPU.
 
-Weights are rounded to nearest, with one scale per output of a linear layer. Activations have
-one scale per token at run time, so an answer does not depend on the rest of the
-batch. On a CPU with VNNI instructions, a decoded token takes half to two thirds of the time that
-4-bit weights need, and a prompt a quarter, because 4-bit weights are unpacked to 16 bits for each
-product (docs/results/real.md).
+Weights are rounded to nearest, with one scale per output of a linear layer. Activations are scaled
+per token at run time, so an answer does not depend on the rest of the batch. On a CPU with VNNI
+instructions, decoding a token takes half to two thirds of the time that 4-bit weights need, and
+processing a prompt takes a quarter. 4-bit weights are slower because they are unpacked to 16 bits
+for each product (docs/results/real.md).
 """
 
 import json
@@ -29,14 +29,14 @@ QUANTIZATION: dict[str, Any] = {
         }
     },
 }
-"""``quantization_config`` of a converted checkpoint, in the form of compressed-tensors."""
+"""``quantization_config`` of a converted checkpoint, in the format of compressed-tensors."""
 
 
 def quantize(original: Path, folder: Path, gguf: str | None = None) -> None:
-    """Write the checkpoint of a causal language model to ``folder`` in 8 bits.
+    """Convert the checkpoint of a causal language model to 8 bits, and write it to ``folder``.
 
-    ``gguf`` is the name of a file in the folder ``original``, whose quantization is undone
-    first; with ``None``, safetensors are read. An interrupted call writes nothing to ``folder``.
+    ``gguf`` is the name of a GGUF file in the folder ``original``; it is dequantized first. With
+    ``None``, safetensors files are read. An interrupted call writes nothing to ``folder``.
     """
     import torch
     from safetensors.torch import save_file

@@ -17,14 +17,14 @@ EXTRA = "alignatt"
 """Key of our own entry in ``SamplingParams.extra_args``."""
 
 PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
-"""Columns of a row: mass on the prompt outside the source, mass on the draft, source."""
+"""Columns of a row: mass on the prompt outside the source, mass on the draft, source weights."""
 
 MAX_WAIT_S = 60.0
-"""Seconds after the end of a request until unfetched rows are dropped, e.g. if it was aborted."""
+"""Seconds from the end of a request, e.g. an aborted one, until its unfetched rows are dropped."""
 
 
 class HeadsToCapture:
-    """List of heads of an engine, passed to the workers as vLLM's ``additional_config``.
+    """An engine's list of heads, passed to the workers as vLLM's ``additional_config``.
 
     vLLM adds a hash of this object to the key of its compile cache. Captured heads do not change
     the compiled graph, so all lists of heads share one cache.
@@ -34,7 +34,7 @@ class HeadsToCapture:
         self.heads = heads
 
     def compute_hash(self) -> str:
-        """Return a constant, see the description of the class."""
+        """Return a constant; see the description of the class."""
         return "alignatt"
 
 
@@ -42,26 +42,26 @@ class HeadsToCapture:
 class CaptureRequest:
     """One request for rows, verification of tokens, or both, and its results so far.
 
-    A client's entry ``EXTRA`` has the fields up to ``expected``, which is a list of ids there.
+    A client's ``EXTRA`` entry contains the fields up to ``expected`` (there, a list of ids).
 
     Attributes:
         key: name under which the rows are fetched; unique among the requests of all clients.
-        start: first source position.
-        end: the position after the last source token.
+        start: position of the first source token.
+        end: position after the last source token.
         prompt: number of prompt tokens.
         first: position of the first query whose row is requested.
         count: maximum number of rows.
         heads: indices of the requested heads in the engine's list.
         gate: settings of a policy, ``frontier``, and ``earlier``: shape and float32 bytes of the
             rows before ``first``. The draft ends at the first token that the gate rejects.
-        expected: the last tokens of the request's prompt, to be verified; the request ends when the
-            model decodes another token.
+        expected: the last tokens of the request's prompt, which are verified; the request ends when
+            the model decodes a different token.
         blocks: block ids of each cache group; every change creates a new list.
         rows: for each row, the tensor that contains it and the index in this tensor.
         finished: monotonic time at which the scheduler finished the request, in seconds.
         rejected: whether the gate rejected a token.
-        next_token: the next token, which was not sampled because of the gate.
-        replay_s: this request's share of the time for computing rows.
+        next_token: the next greedy token, which was not sampled because the gate rejected a token.
+        replay_s: this request's share of the time for computing rows, in seconds.
     """
 
     key: str
@@ -89,16 +89,16 @@ class CaptureRequest:
 
     @property
     def over_before_sampling(self) -> bool:
-        """Whether the request ended among its expected tokens."""
+        """Whether the request ended within its expected tokens."""
         return self.expected is not None and self.expected.over
 
     def scan(self, number: int, row: FloatArray) -> None:
-        """Feed a row, ``[heads, source]``, to the gate; known rows have no effect."""
+        """Pass a row, ``[heads, source]``, to the gate; a repeated row has no effect."""
         if self.gate is None or self.rejected or number != self._scanned:
             return
         position = self.first + number
         if self.expected is not None and not self.expected.holds(position):
-            return  # the model decodes another token
+            return  # the model decodes a different token
         if self._scan is None:
             settings = dict(self.gate)
             (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
@@ -112,7 +112,7 @@ class CaptureRequest:
             self.expected.cut(position)
 
     def pages(self, group: int, split: int, count: int) -> list[int]:
-        """Return the first ``count`` pages of a group whose blocks have ``split`` pages each.
+        """Return the first ``count`` pages of a group whose blocks contain ``split`` pages each.
 
         A shorter table is padded with page 0, whose positions the causal mask hides.
         """
@@ -131,15 +131,15 @@ class WantedRow:
 
 
 REQUESTS: WeakValueDictionary[str, CaptureRequest] = WeakValueDictionary()
-"""All requests of this process that can end early, for the logits processor."""
+"""All capture requests of this process by key, for the logits processor."""
 
 
 class Ledger:
     """Requests for rows or verification, from their first step until they are fetched.
 
     Attributes:
-        due: expected tokens that the last scheduled step can verify, by vLLM's id of the request,
-            and their places among the tokens of the request in the step.
+        due: expected tokens that the last scheduled step can verify, and their indices among the
+            request's tokens in the step, by vLLM's request id.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class Ledger:
     def _fed(
         self, request: CaptureRequest, request_id: str, computed: int, counts: Mapping[str, int]
     ) -> list[WantedRow]:
-        """Store the tokens of a request that the step can verify; return the rows to compute."""
+        """Store which tokens of a request the step can verify, and return the rows to compute."""
         count = counts[request_id]
         if request.expected is not None and (tokens := request.expected.due(computed, count)):
             self.due[request_id] = request.expected, tokens

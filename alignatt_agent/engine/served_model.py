@@ -19,24 +19,24 @@ from alignatt_agent.types import EngineError
 T = TypeVar("T")
 
 _STOP_S = 20.0
-"""Maximum wait for the end of an engine's processes, in seconds."""
+"""Maximum time to wait until an engine's processes have exited, in seconds."""
 
 _GRACE_S = 5.0
-"""Seconds in which an engine's processes may end before they are killed."""
+"""Seconds in which an engine's processes can exit before they are killed."""
 
 _REAP_S = 1.0
-"""Maximum wait for the exit code of a dead process in seconds; its pipes close earlier."""
+"""Maximum time to wait for a dead process's exit code, in seconds; its pipes close earlier."""
 
 _REAPED_S = 0.01
-"""Pause in seconds in which another thread can store the exit code of the same process."""
+"""Pause, in seconds, in which another thread can store the exit code of the same process."""
 
 _importing = threading.Lock()
-"""Engines start together, but vLLM's plug-ins and setuptools' patch of distutils, which torch
-imports, fail if two threads import them concurrently."""
+"""Engines may start in parallel, but vLLM's plug-ins and setuptools' patch of distutils, which
+torch imports, fail if two threads import them concurrently."""
 
 
 class ServedModel:
-    """A running vLLM engine; calls raise ``EngineError`` if the engine died or refused a request.
+    """A running vLLM engine; calls raise ``EngineError`` if the engine died or rejected a request.
 
     ``arguments`` are those of vLLM's ``AsyncEngineArgs``.
     """
@@ -67,7 +67,7 @@ class ServedModel:
 
     @property
     def cache_tokens(self) -> int:
-        """Return the capacity of the paged cache in tokens, computed by vLLM at the start."""
+        """Return the capacity of the paged cache in tokens, as computed by vLLM at startup."""
         return int(self._engine.vllm_config.cache_config.kv_cache_size_tokens or 0)
 
     @property
@@ -94,16 +94,16 @@ class ServedModel:
         return self._engine.renderer.get_mm_processor().info.get_hf_processor()
 
     def take_decoder_prompts_whole(self) -> None:
-        """Let an encoder-decoder model continue exactly the given ids.
+        """Make an encoder-decoder model continue exactly the ids of a request.
 
-        vLLM would insert a start token before Whisper's context, which differs from training.
+        vLLM would insert a start token before Whisper's context, unlike in Whisper's training.
         """
         self._engine.renderer.get_mm_processor().skip_decoder_start_token = True
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any) -> Any:
         """Run one generation request, and return its final ``RequestOutput``.
 
-        An exception in the calling thread, e.g. ``KeyboardInterrupt``, ends the request.
+        An exception in the calling thread, e.g. ``KeyboardInterrupt``, cancels the request.
         """
         return self._last("generate", prompt, sampling)
 
@@ -121,17 +121,17 @@ class ServedModel:
         return self._call(ask())
 
     def stop(self) -> None:
-        """Start to end the engine's processes without waiting; later requests fail."""
+        """Start shutting down the engine's processes without waiting; later requests fail."""
         if not self._closed:
             self._closed = True
             self._ending = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
 
     def shutdown(self) -> None:
-        """End the engine's processes; a second call has no effect."""
+        """Shut down the engine's processes; a second call has no effect."""
         self.stop()
         if self._loop.is_closed():
             return
-        with contextlib.suppress(Exception):  # the processes are daemons and end with this process
+        with contextlib.suppress(Exception):  # the processes are daemons and exit with this one
             self._ending.result(_STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_S)
@@ -167,13 +167,13 @@ class ServedModel:
             raise
 
     async def _while_alive(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await ``coroutine``; fail if the engine dies, for which vLLM would wait forever."""
+        """Await ``coroutine``, but fail if the engine dies; vLLM would wait forever."""
         task = asyncio.ensure_future(coroutine)
         either: set[asyncio.Future[Any]] = {task, self._death}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise RuntimeError("the engine ended before it returned a result")
+                raise RuntimeError("the engine exited before it returned a result")
             return task.result()
         finally:
             task.cancel()
@@ -224,7 +224,7 @@ class ServedModel:
     async def _stop(self) -> None:
         for process in self._processes:
             self._loop.remove_reader(process.sentinel)
-        # Requests end first, and so does vLLM's reader, which would report the end as an error.
+        # First cancel the requests and vLLM's reader, which would report the shutdown as an error.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -233,8 +233,8 @@ class ServedModel:
             from vllm.utils.network_utils import close_sockets
 
             self._engine.shutdown(timeout=_GRACE_S)
-            # vLLM would close its sockets on the loop, but the loop ends here. Python's garbage
-            # collector waits forever for a context whose sockets are open.
+            # vLLM would close its sockets on the loop, but the loop stops here. Python's garbage
+            # collector waits forever for a ZeroMQ context with open sockets.
             resources = self._engine.engine_core.resources
             close_sockets((resources.input_socket, resources.output_socket))
             for process in self._processes:
@@ -245,10 +245,10 @@ class ServedModel:
 
 
 def _exit_code(process: Any) -> int | None:
-    """Return the exit code of a process that ends within ``_REAP_S``; ``None`` if it still runs.
+    """Return the exit code of a process, or ``None`` if it still runs after ``_REAP_S`` seconds.
 
-    vLLM's monitor and all waiting callers watch the same process. ``join`` returns no code
-    if the ``waitpid`` of another thread was first.
+    vLLM's monitor and all waiting callers watch the same process. ``join`` finds no exit code if
+    another thread called ``waitpid`` first.
     """
     deadline = time.monotonic() + _REAP_S
     while process.exitcode is None and (left := deadline - time.monotonic()) > 0:

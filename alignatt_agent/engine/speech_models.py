@@ -15,19 +15,19 @@ from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
 
 NO_SPEECH, UNSURE = math.log(0.6), -1.0
-"""OpenAI's thresholds: there is no speech if the no-speech token is likely and the log-probability
-of the transcript is low on average. With Whisper base, the no-speech token had 0.5 to 0.9 in noise,
-music and silence, but also up to 0.67 in 5 to 14 s of speech in a hall (words: -0.4 to -0.9)."""
+"""OpenAI's thresholds: there is no speech if the no-speech token is likely and the transcript's
+mean log-probability is low. With Whisper base, the token had a probability of 0.5 to 0.9 in noise,
+music and silence, but also up to 0.67 in 5 to 14 s of speech in a hall (mean: -0.4 to -0.9)."""
 
 KEPT = 32
-"""Number of pieces of audio whose features are kept: one per concurrent stream."""
+"""Number of audio segments whose features are kept: one per concurrent stream."""
 
 
 class Features:
-    """Features from a ``Qwen3ASRProcessor``, in the form that vLLM accepts unchanged.
+    """Computes features with a ``Qwen3ASRProcessor``, in the form that vLLM accepts unchanged.
 
-    The recognizer and the forced aligner receive the same audio in turn, and a transcript whose
-    verification fails is requested again.
+    Features are kept, because the recognizer and the forced aligner receive the same audio in turn,
+    and a transcript whose verification fails is requested again.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -36,15 +36,15 @@ class Features:
         self._kept: OrderedDict[int, tuple[FloatArray, Mapping[str, Any]]] = OrderedDict()
 
     def of(self, processor: Any) -> "Features":
-        """Return these features, or new features if the processor differs."""
+        """Return this object, or a new one if the feature extractor of ``processor`` differs."""
         ours, others = self._processor.feature_extractor, processor.feature_extractor
         same = ours.to_json_string() == others.to_json_string()
         return self if same else Features(processor)
 
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
-        """Return vLLM's fields: features ``[mels, frames]``, their mask, and ``[frames]``.
+        """Return vLLM's fields: features, ``[mels, frames]``, their mask, and the number of frames.
 
-        Arrays are compared by identity, so they must not be changed afterwards.
+        Arrays are compared by identity, so callers must not change them afterwards.
         """
         known = self._kept.get(id(audio))  # a kept array's id is unique
         if known is None:
@@ -56,7 +56,7 @@ class Features:
         return known[1]
 
     def _extract(self, audio: FloatArray) -> Mapping[str, Any]:
-        # Like vLLM, with one placeholder and the audio.
+        # Like vLLM, pass one placeholder and the audio.
         found = self._processor(text=self._processor.audio_token, audio=audio, return_tensors="pt")
         mask = found["input_features_mask"]
         heard = mask[0].bool()
@@ -90,8 +90,8 @@ class AudioModel:
             audio: ``[samples]``.
             max_tokens: maximum length of the answer.
             expected: the probable start of the answer. It is verified in the prefill; if the
-                model differs, a second request decodes from there. The answer is the same, up to
-                numerical differences between prefill and decoding.
+                model's tokens differ, a second request decodes from the first difference. The
+                answer is the same, except for numerical differences between prefill and decoding.
         """
         kept: list[int] = []
         known = list(expected)[: max_tokens - 1]  # the engine always samples a token
@@ -110,7 +110,7 @@ class AudioModel:
             kept, known = known[: found.agreed], []
             if found.next_token in self._stops:
                 return Answer(tuple(kept), True, steps, requests)
-            # None marks a position that was not computed and must be decoded.
+            # ``None`` marks a position that was not computed and must be decoded.
             kept += [] if found.next_token is None else [found.next_token]
 
     def _request(self, token_ids: list[int], audio: Any) -> dict[str, Any]:
@@ -144,26 +144,26 @@ class EncoderDecoderModel(AudioModel):
     ) -> Answer:
         """Continue ``token_ids`` greedily; the answer is empty if there is no speech.
 
-        Without speech, the no-speech token is likely at the position of the language.
+        Without speech, the no-speech token is likely at the position of the language token.
         """
         heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
         decoder = {"prompt_token_ids": list(token_ids)}
         sampling = greedy(max_tokens, self._stops)
-        sampling.prompt_logprobs = 1  # of the token in the prompt and of the most likely token
+        sampling.prompt_logprobs = 1  # for the prompt's token and the most likely token
         sampling.logprobs = 0  # for the sum over the transcript
         request = {"encoder_prompt": heard, "decoder_prompt": decoder}
         output = self._model.generate(request, sampling)
         tokens, ended = strip_stop(output, self._stops)
         silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
         answer = output.outputs[0]
-        mean = answer.cumulative_logprob / (len(tokens) + 1)  # including the end of the text
+        mean = answer.cumulative_logprob / (len(tokens) + 1)  # plus the end-of-text token
         if silent is not None and silent.logprob >= NO_SPEECH and mean < UNSURE:
             tokens, ended = [], True
         return Answer(tuple(tokens), ended, len(answer.token_ids), 1)
 
 
 class TimingModel:
-    """The served forced aligner, which scores time bins of ``bin_ms`` for every token.
+    """The served forced aligner, which scores time bins of ``bin_ms`` milliseconds for every token.
 
     ``features`` are shared with the recognizer, which receives the same audio.
     """

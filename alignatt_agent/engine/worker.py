@@ -27,11 +27,11 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     def initialize_from_config(self, kv_cache_config: Any) -> None:
         """Allocate the paged cache, and read its layout."""
         super().initialize_from_config(kv_cache_config)
-        # The runner adds layers that share a cache only to its own copy.
+        # Only the model runner's copy of the configuration contains layers that share a cache.
         self._capture.bind(self.model_runner.kv_cache_config)
 
     def execute_model(self, scheduler_output: Any) -> Any:
-        """Run one step; afterwards, the rows are ready, and the step is not yet sampled."""
+        """Run one step up to sampling, and compute its attention rows."""
         wanted = self._capture.begin(scheduler_output)
         output = super().execute_model(scheduler_output)
         self._capture.verify(self.model_runner, scheduler_output.num_scheduled_tokens)
@@ -40,15 +40,15 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
         return output
 
     def alignatt_fetch(self, key: str) -> Found | None:
-        """Remote call: return and remove the result of a request, see ``Capture.fetch``."""
+        """Remote call: remove and return the result of a request; see ``Capture.fetch``."""
         return self._capture.fetch(key)
 
     def alignatt_held(self) -> int:
-        """Remote call: return the number of requests that were not yet fetched."""
+        """Remote call: return the number of requests that have not been fetched."""
         return len(self._capture.ledger)
 
     def alignatt_describe(self) -> dict[str, Any]:
-        """Remote call: return backends and key caches of captured layers, by name and shape."""
+        """Remote call: return the captured layers' backends, cache shapes and cache type."""
         taps = self._capture.taps
         return {
             "backends": sorted({type(tap.layer.impl).__name__ for tap in taps}),

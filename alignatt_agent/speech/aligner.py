@@ -1,4 +1,4 @@
-"""Time the words of a transcript with a forced aligner or with Whisper's decoder attention."""
+"""Compute word timestamps with a forced aligner or from the attention of Whisper's decoder."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class QwenAligner:
-    """Times each word of a transcript with the Qwen3 forced aligner."""
+    """Computes the timestamps of a transcript's words with the Qwen3 forced aligner."""
 
     def __init__(self, model: TimingModel) -> None:
         self._model = model
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Return the words of ``text`` with their times in ``audio`` (``[samples]``), not clipped.
+        """Return the words of ``text`` with their unclipped timestamps in ``audio``, ``[samples]``.
 
-        Words lose their punctuation; punctuation alone is not a word. Han characters are separate
-        words. Audio that is too short, or text without words, gives ``[]``.
+        Words are returned without punctuation; punctuation alone is not a word. Each Han character
+        is a word. The result is empty if the audio is too short or the text contains no words.
 
         Raises:
-            LanguageError: the splitter of the language is not installed.
+            LanguageError: the word splitter for the language is not installed.
             EngineError: the engine failed.
         """
-        # Qwen's correction of decreasing times. It imports torch, which takes seconds.
+        # This is Qwen's correction of decreasing timestamps. It imports torch, which takes seconds.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _fix_timestamps
 
         name = find_language(language).check_spoken().name
@@ -43,13 +43,13 @@ class QwenAligner:
         seconds = len(audio) / SAMPLE_RATE
         if not words or seconds < SHORTEST_S:
             return []
-        # The model's own prompt. A preceding chat template shifts the times by about 92 ms.
+        # This is the model's own prompt. A chat template would shift timestamps by about 92 ms.
         prompt = "<|audio_start|><|audio_pad|><|audio_end|>" + "".join(
             f"{word}<timestamp><timestamp>" for word in words
         )
         ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
         bins = self._model.bins(ids, padded(audio))
-        # The last bin may end past the audio, if the word continues.
+        # If the last word continues, its last bin may end after the audio.
         times = [ms / 1000 for ms in _fix_timestamps(np.array(bins) * self._model.bin_ms)]
         return [
             AlignedItem(word, start, end)
@@ -58,13 +58,13 @@ class QwenAligner:
 
 
 class WhisperAligner:
-    """Times each word from the attention of Whisper's decoder to the audio."""
+    """Computes word timestamps from the attention of Whisper's decoder to the audio."""
 
     def __init__(self, model: CpuWhisper) -> None:
         self._model, self._prompt = model, WhisperPrompt(model.tokenizer, model.name)
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Return the words of ``text`` with their times in ``audio``, ``[samples]``, not clipped.
+        """Return the words of ``text`` with their unclipped timestamps in ``audio``, ``[samples]``.
 
         A word ends where its punctuation begins, because punctuation attends to the pause.
         """
@@ -73,7 +73,7 @@ class WhisperAligner:
         whole = tokenizer.decode(ids)
         if not split_words(whole):
             return []
-        # CTranslate2 itself adds the token for transcripts without times.
+        # CTranslate2 itself adds the token for transcripts without timestamps.
         prompt = self._prompt.ids(find_language(language).name)[:-1]
         starts = self._model.token_starts(audio, prompt, ids)
         ends = [len(tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]

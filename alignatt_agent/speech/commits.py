@@ -8,34 +8,34 @@ from alignatt_agent.speech.sentences import ends_after, last_sentence_end
 Rule = Literal["agreed", "ended"]
 
 PAUSE_S = 2.0
-"""Silence after a sentence end before it is accepted; two following words also suffice."""
+"""Seconds of silence after which a sentence end is accepted; two following words also suffice."""
 
 AGREED_S = 0.5
 """Seconds for which hypotheses must agree on a sentence end that is followed by a pause.
 
-Measured on words and pauses of recorded talks: 210 sentence ends; 7 pauses inside sentences exceed
-1 s, and the longest is 2.4 s. The recognizer ends 93 % of cuts with a period, as Qwen3-ASR-1.7B
-does. False ends per 100 sentences with chunks of 500 ms, for 1, 1.5, 2 s: 4.2, 1.4, 0.9. The costs
-are in docs/evidence.md.
+Measured with words and pauses of recorded talks (210 sentence ends; 7 pauses inside sentences
+exceed 1 s; the longest is 2.4 s). Like Qwen3-ASR-1.7B, the simulated recognizer ends 93 % of cut
+sentences with a period. With chunks of 500 ms, a ``PAUSE_S`` of 1, 1.5 or 2 s results in 4.2, 1.4
+or 0.9 false ends per 100 sentences. docs/evidence.md lists the costs.
 """
 
 SILENT_S = 3.0
-"""Pause that ends any utterance, so that words invented in noise do not wait for the next speech.
+"""Seconds of pause that end any utterance, so that words invented in noise are also committed.
 
 Pauses inside sentences are shorter (up to 2.4 s in the recorded talks).
 """
 
 STANDS_S = 1.5
-"""Seconds after which a sentence end with the same time in two hypotheses is accepted, even if they
-differ in earlier words. Otherwise a word that changes every time would delay all later words.
+"""Seconds after which a sentence end with the same timestamp in two hypotheses is accepted, even if
+they differ in earlier words. Otherwise, a word that keeps changing would delay later words.
 
-Measured on 363 sentences of the embedded models, chunks of 500 ms; none, 2, 1.5, 1 s: commits after
-the true end p95 2.02, 2.02, 1.75, 1.69 s, p99 2.95, 2.68, 2.60, 2.63 s; word errors 4.57, 4.57,
-4.57, 4.84 %.
+Measured on 363 sentences with the embedded models and chunks of 500 ms. Without a limit, and with
+2, 1.5 and 1 s, commits are delayed by 2.02, 2.02, 1.75 and 1.69 s (p95) or 2.95, 2.68, 2.60 and
+2.63 s (p99). The word error rates are 4.57, 4.57, 4.57 and 4.84 %.
 """
 
 SAME_S = 0.5
-"""Largest difference of an end's time in two hypotheses; a wrong word shifts the alignment."""
+"""Maximum seconds between a sentence end's timestamps in two hypotheses; errors shift them."""
 
 
 def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = "en") -> int:
@@ -43,13 +43,13 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
 
     Args:
         tail: the latest hypothesis.
-        rule: ``agreed``: up to the last sentence end that two hypotheses agree on.
-            This is the paper's rule. ``ended``: these words must also have ended, at least
-            ``hold_back_s`` ago, and a pause or two words of the next sentence must follow: the
-            last word is a guess. An end that persists (``STANDS_S``) needs no agreement on its
-            words. After a long pause (``SILENT_S``), all words on which two hypotheses agree are
+        rule: ``agreed`` commits up to the last sentence end that two hypotheses agree on (the
+            paper's rule). ``ended`` also requires that these words ended at least ``hold_back_s``
+            ago, and that a pause or two words of the next sentence follow, because the last word is
+            a guess. A sentence end that persists (``STANDS_S``) needs no agreement on its words.
+            After a long pause (``SILENT_S``), all words on which two hypotheses agree are
             committed, whether or not a sentence ends.
-        hold_back_s: time from the end of a word until it is accessible.
+        hold_back_s: seconds from the end of a word until it is accessible.
         language: code of the spoken language.
     """
     texts = tail.texts
@@ -78,11 +78,11 @@ def _stands(tail: Hypothesis, word: int, language: str) -> bool:
 
 
 def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
-    """Return the number of leading words of an overlong tail to commit within a sentence.
+    """Return how many leading words of an overlong tail to commit in the middle of a sentence.
 
-    These are the words that two hypotheses agree on, without the last one, and all that ended by
-    ``old``. A last word cut off by the end of the audio may look complete: in chunks recorded with
-    the real models, its end was timed up to 0.24 s too early.
+    These are the words that two hypotheses agree on, except the last one, and all words that ended
+    by ``old``. A last word that is cut off by the end of the audio may look complete: in chunks
+    recorded with the real models, its end timestamp was up to 0.24 s too early.
     """
     stable = min(tail.stable, tail.ended(hold_back_s), len(tail.words) - 1)
     return max(stable, sum(word.end <= old for word in tail.words))

@@ -1,4 +1,4 @@
-"""Time words without an aligner, from the first hypothesis that contains each word."""
+"""Estimate word timestamps without an aligner, from the first hypothesis with each word."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -10,7 +10,7 @@ from alignatt_agent.types import Word
 from alignatt_agent.types.running_text import bare, common_prefix
 
 GUESSED_S = 0.4
-"""Seconds from the first hypothesis with a last word to its end: it may be a guess."""
+"""Seconds from the end of the audio to the assumed end of a new last word, which may be a guess."""
 
 LETTER_S = 0.03
 """Minimum seconds per letter, from which the latest end of the previous word is computed."""
@@ -19,15 +19,15 @@ LETTER_S = 0.03
 def first_heard(
     tail: Hypothesis, texts: Sequence[str], start: float, before: float, now: float
 ) -> tuple[list[Span], list[float]]:
-    """Return approximate times of words, and the times by which they had ended, in order.
+    """Return approximate word spans, and the times by which the words had ended, in order.
 
     A word has ended in the first hypothesis that contains it, all earlier words, and a later word.
 
     Args:
         tail: the previous hypothesis.
         texts: words of the current hypothesis, at least one.
-        start: beginning of the audio; all times are absolute seconds.
-        before: end of the audio of the previous hypothesis.
+        start: beginning of the audio; all times are in seconds from the start of the stream.
+        before: end of the previous hypothesis's audio.
         now: end of the audio.
     """
     old, new = [bare(word.text) for word in tail.words], [bare(text) for text in texts]
@@ -41,7 +41,7 @@ def first_heard(
 def _spread(
     words: Sequence[Word], old: list[str], new: list[str], begin: float, start: float, now: float
 ) -> list[Span]:
-    """Keep the times of unchanged words; spread the last words from ``begin`` to ``now``."""
+    """Keep the times of unchanged words, and spread the last words from ``begin`` to ``now``."""
     spans: list[Span | None] = [None] * len(new)
     stay = follows = 0
     for at, to, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
@@ -55,7 +55,7 @@ def _spread(
     found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)
     for k in range(len(found) - 2, -1, -1):
         (left, right), (later, end) = found[k : k + 2]
-        if right <= left:  # no time is left for a word, e.g. a repeated word: take half of the next
+        if right <= left:  # no time is left, e.g. for a repeated word: take half of the next word's
             left = max(left, later)
             found[k : k + 2] = (left, (left + end) / 2), ((left + end) / 2, end)
     return found

@@ -1,4 +1,4 @@
-"""Build requests to Whisper, and to the audio tower of the translation model."""
+"""Build requests to Whisper and to the audio tower of the translation model."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from alignatt_agent.speech.prompt import (
 WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
 
 LONGEST_S = 30.0
-"""Longest audio of one request, in seconds."""
+"""Maximum length of one request's audio, in seconds."""
 
 _ENGLISH_ONLY = 50256
-"""End of text in GPT-2's vocabulary, which only English checkpoints of Whisper use."""
+"""End-of-text id in GPT-2's vocabulary, which only Whisper's English-only checkpoints use."""
 
 _WINDOW = 448
-"""Limit of Whisper's context, control tokens and transcript; half is for the context."""
+"""Token limit for Whisper's context, control tokens and transcript; half is for the context."""
 
 
 class WhisperPrompt:
-    """Builds the ids that Whisper's decoder continues; ``name`` is used in errors."""
+    """Builds the token ids that Whisper's decoder continues; error messages contain ``name``."""
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer, self._name = tokenizer, name
         self.ids = lru_cache(maxsize=64)(self._ids)
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
-        """Return the decoder's ids: the context as earlier speech, the language, the task."""
+        """Return the decoder's ids: the context as earlier speech, the language, and the task."""
         spoken = find_language(language)
         begin, task, plain = map(
             self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
@@ -63,8 +63,8 @@ class WhisperPrompt:
         room = _WINDOW // 2 - 1
         if len(ids) > room:
             raise ContextError(
-                f"speech.context has {len(ids)} tokens of {self._name}, which accepts at most "
-                f"{room}: shorten the context"
+                f"speech.context is {len(ids)} tokens long for {self._name}, which accepts at "
+                f"most {room}: shorten the context"
             )
         return (self._control("<|startofprev|>"), *ids)
 
@@ -77,18 +77,18 @@ class WhisperPrompt:
         return int(found)
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return the maximum length of an answer in tokens."""
+        """Return the maximum length of an answer, in tokens."""
         return _WINDOW - len(ids)
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
-        """Refuse a context that is too long for the decoder; the audio's length has no effect."""
+        """Reject a context that is too long for the decoder; the audio's length has no effect."""
         self._earlier(context)
 
 
 class GemmaPrompt(ChatPrompt):
     """Builds requests to the audio tower of the translation model, with our own wording.
 
-    ``window`` is the longest request with its answer, in tokens.
+    ``window`` is the maximum length of a request with its answer, in tokens.
     """
 
     longest_s = LONGEST_S
@@ -114,9 +114,9 @@ class GemmaPrompt(ChatPrompt):
 def front_end_prompt(
     recognizer: str, checkpoint: str, window: int
 ) -> RecognitionPrompt | WhisperPrompt | GemmaPrompt:
-    """Return the prompt of a recognizer that is not running, from the checkpoint's directory.
+    """Build the prompt of a recognizer from its checkpoint's directory, without a running engine.
 
-    ``window`` is the longest request with its answer, in tokens.
+    ``window`` is the maximum length of a request with its answer, in tokens.
     """
     name = f"asr model {checkpoint}"
     if recognizer not in (WHISPER, GEMMA4_AUDIO):

@@ -1,4 +1,4 @@
-"""Compare successive hypotheses of the live tail: words, times, and time of the last change."""
+"""Compare successive hypotheses of the live tail: words, timestamps, and times of last changes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ROUNDING_S = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The words of the live tail; all times are absolute seconds."""
+    """The words of the live tail; all times are in seconds from the start of the stream."""
 
     words: tuple[Word, ...] = ()  # with times inside the audio
     ends: tuple[float, ...] = ()  # as measured, in order; a word that continues ends after ``at``
-    since: tuple[float, ...] = ()  # time of the first hypothesis with it and all words before it
+    since: tuple[float, ...] = ()  # time of the first hypothesis with the word and those before it
     at: float = 0.0  # end of the audio
     before: float = 0.0  # end of the audio of the previous hypothesis
     previous: tuple[Word, ...] = ()  # words of the previous hypothesis
@@ -29,7 +29,7 @@ class Hypothesis:
 
     @property
     def stable(self) -> int:
-        """Return the number of leading words that the previous hypothesis shares."""
+        """Return the number of leading words that did not change since the previous hypothesis."""
         return sum(since < self.at for since in self.since)
 
     def ended(self, hold_back_s: float) -> int:
@@ -42,9 +42,9 @@ class Hypothesis:
         return min(ready, self.stable) if stable_only else ready
 
     def probably_accessible(self, texts: Sequence[str], stable_only: bool) -> int:
-        """Return the probable number of accessible words of the next, still untimed hypothesis.
+        """Return the probable number of accessible words in the next hypothesis, before alignment.
 
-        The last word probably continues, unless only its punctuation is new.
+        The last word probably continues, unless only its punctuation changed.
         """
         before = self.texts
         over = bool(before) and without_marks(before[-1]) == without_marks(texts[-1])
@@ -62,7 +62,7 @@ class Hypothesis:
     def border(self, count: int, exact: bool) -> tuple[float, float]:
         """Return the end of the first ``count`` words and the start of the next word.
 
-        Times that are not ``exact`` may be inside a word.
+        Times that are not ``exact`` may be inside a word, so the interval then includes both words.
         """
         last, rest = self.words[count - 1], self.words[count : count + 1]
         if exact:
@@ -70,7 +70,7 @@ class Hypothesis:
         return last.start, rest[0].end if rest else self.before
 
     def after(self, count: int) -> Hypothesis:
-        """Return the rest after the first ``count`` words are committed."""
+        """Return the hypothesis that remains after the first ``count`` words are committed."""
         return replace(
             self, words=self.words[count:], ends=self.ends[count:], since=self.since[count:]
         )

@@ -1,6 +1,6 @@
 """The live tail: audio that is transcribed with every chunk until its words are committed.
 
-All times are absolute seconds from the start of the stream.
+All times are in seconds from the start of the stream.
 """
 
 import logging
@@ -49,18 +49,18 @@ REFUSED = 2
 
 
 class LiveTail:
-    """Recognition of one stream; after an exception, the next call has its audio and sentences.
+    """Recognizes one stream; audio and sentences of a failed call are kept for the next call.
 
     Args:
-        aligner: times the words of a transcript; ``None`` uses ``first_heard``.
+        aligner: computes word timestamps; if ``None``, ``first_heard`` estimates them.
         language: code of the spoken language.
         context: names and terms of the talk.
-        verify: whether the recognizer verifies the previous transcript, see ``DebugConfig``.
+        verify: whether the recognizer verifies the previous transcript; see ``DebugConfig``.
 
     Attributes:
         watch: measures the time of the recognizer and the aligner.
-        on_hypothesis: receives new words before they are timed or committed, and the number that
-            will probably be accessible.
+        on_hypothesis: receives new words before they are aligned or committed, and the number of
+            words that will probably be accessible.
     """
 
     on_hypothesis: Callable[[SourceView], None] | None = None
@@ -90,7 +90,7 @@ class LiveTail:
         self._inbox: deque[FloatArray] = deque()
         self._audio: FloatArray = np.zeros(0, dtype=np.float32)
         self._received = 0  # samples since the start of the stream
-        self._heard = 0  # of these, up to the latest hypothesis
+        self._heard = 0  # samples before the end of the latest hypothesis
         self._settled_s = 0.0  # end of the latest committed word
         self._open: list[Word] = []  # committed words whose sentence is still open
         self._tail = Hypothesis()
@@ -107,25 +107,25 @@ class LiveTail:
 
     @property
     def tail_s(self) -> float:
-        """Return the seconds of audio that the next chunk transcribes again."""
+        """Return the seconds of audio that will be transcribed again with the next chunk."""
         return self._audio.size / SAMPLE_RATE
 
     def push(self, chunk: npt.NDArray[Any]) -> SpeechUpdate:
-        """Recognize one chunk, ``[samples]``; return closed sentences and the open utterance.
+        """Recognize one chunk, ``[samples]``, and return closed sentences and the open utterance.
 
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.
             EngineError: an engine failed; the audio is kept for the next chunk.
         """
         samples = self._intake(chunk)
-        # Longer than any chunk of a client; a whole file is processed in pieces.
+        # Pieces are longer than any client's chunk, so only input such as a whole file is split.
         piece = int(self._config.max_tail_s * SAMPLE_RATE / 2)
         self._inbox.extend(samples[i : i + piece] for i in range(0, samples.size, piece))
         self._take_inbox()
         return self._update()
 
     def finish(self) -> SpeechUpdate:
-        """Close all sentences, even an unfinished one, and empty the tail; repeatable."""
+        """Close all sentences, even unfinished ones, and empty the tail; calls can be repeated."""
         self._take_inbox()
         if self._heard < self._received:
             self._transcribe()
@@ -169,7 +169,7 @@ class LiveTail:
         if not texts:
             self._drop_silence(level)
             return
-        if self._aligner is not None:  # without an aligner, timing words takes no time
+        if self._aligner is not None:  # without an aligner, timestamps take no time
             self._pass_on(texts)
         words, ends = self._time(audio, text, texts)
         if not words:
@@ -181,7 +181,7 @@ class LiveTail:
     def _time(
         self, audio: FloatArray, text: str, texts: Sequence[str]
     ) -> tuple[list[Word], list[float]]:
-        """Return the words in the audio, and their end times, which may exceed the audio.
+        """Return the words in the audio, and their end times, which may be after the audio's end.
 
         Words that an aligner finds in silence were invented and are omitted.
         """
@@ -197,7 +197,7 @@ class LiveTail:
         return self._words(text, kept), [end for _, (_, end) in kept]
 
     def _words(self, text: str, kept: Sequence[tuple[str, Span]]) -> list[Word]:
-        """Limit times to the audio after the committed words, and keep the spaces of ``text``."""
+        """Limit times to the audio after the committed words, and keep the spaces in ``text``."""
         low, high, end = self._settled_s, self.now, 0
         words: list[Word] = []
         for word, span in kept:
@@ -217,9 +217,9 @@ class LiveTail:
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _drop_silence(self, level: float) -> None:
-        """Drop silence; in audible audio, two empty transcripts remove words of one hypothesis.
+        """Drop silence; in audible audio, two empty transcripts in a row drop unstable words.
 
-        Words of two hypotheses are committed, because they may already be translated.
+        Words that two hypotheses agree on are committed, because they may already be translated.
         """
         self._heard = self._received
         if level < QUIET_RMS:
@@ -244,16 +244,17 @@ class LiveTail:
             self._settle(count)
 
     def _settle(self, count: int) -> None:
-        # The tail is cut at the quietest place before the next word, because times have errors. A
-        # rest of the last word makes recognizers invent words (micro dev set, en-de: BLEU 70.6 with
-        # a cut at the word's end, 87.8 half-way) or moves later words (by up to 1.1 s half-way).
+        # Cut the tail at the quietest place before the next word, because timestamps have errors.
+        # Remains of the last word make recognizers invent words (micro dev set, en-de: BLEU 70.6
+        # with a cut at the word's end, 87.8 with a cut halfway to the next word) or shift later
+        # words (by up to 1.1 s with a cut halfway).
         words = self._tail.words
         self._settled_s = words[count - 1].end
         end, follows = self._tail.border(count, exact=self._aligner is not None)
         begin = max(0, round((end - self._start) * SAMPLE_RATE))
         past = max(begin, round((follows - self._start) * SAMPLE_RATE))
         cut = self._start + quietest(self._audio, begin, past) / SAMPLE_RATE
-        if cut <= self._start:  # Useless times; committed words must not be transcribed again.
+        if cut <= self._start:  # Times are useless; do not transcribe committed words again.
             cut = self._start + (self._heard / SAMPLE_RATE - self._start) * count / len(words)
         self._open += words[:count]
         self._tail = self._tail.after(count)
@@ -277,7 +278,7 @@ class LiveTail:
 
     def _left_out(self, seconds: float) -> None:
         self._refused = 0
-        LOGGER.warning("%.1f s of audio are dropped because the transcripts do not end", seconds)
+        LOGGER.warning("%.1f s of audio is dropped because its transcripts do not end", seconds)
 
     def _bound(self) -> None:
         """Keep the tail and the open utterance short; a long pause closes the utterance."""
@@ -286,7 +287,7 @@ class LiveTail:
         if too_long:
             wanted = min([self.now - limit / 2, *(word.start for word in self._tail.words[:1])])
             cut = max(wanted, self.now - limit)
-            if not self._dropping:  # log once, because music would repeat this with every chunk
+            if not self._dropping:  # log once: music would repeat this with every chunk
                 LOGGER.warning("audio without stable words is dropped; %g s are kept", limit)
             self._trim(cut)
         self._dropping = too_long

@@ -12,32 +12,32 @@ from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.types import AlignAttError
 
 _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Limits of a transcript; the fastest speakers of English need under 8 tokens per second."""
+"""Limit of a transcript, in tokens per second plus a constant; fast English needs less than 8."""
 
 _SAMPLE_S = 2.0
-"""Minimum seconds for a language's sample sentence: 39 letters per second in English."""
+"""Minimum seconds for a language's sample sentence, i.e. 39 letters per second in English."""
 
 
 class ChatTemplateError(AlignAttError, ValueError):
-    """A chat template cannot build a request; the message gives checkpoint, reason and fix."""
+    """A chat template cannot build a request; the message states the checkpoint, reason and fix."""
 
 
 class ContextError(AlignAttError, ValueError):
-    """Names and terms do not fit a model; the message gives the reason."""
+    """A model cannot process the names and terms; the message states the reason."""
 
 
 class ChatPrompt:
     """Serializes requests with the chat template of a recognizer's checkpoint.
 
-    ``template`` is the processor or tokenizer with the template; ``tokenizer`` belongs to the
-    engine that receives the ids; ``name`` is used in errors.
+    ``template`` is the processor or tokenizer that contains the template, and ``tokenizer`` is that
+    of the engine that receives the ids. Error messages contain ``name``.
 
     Raises:
-        ChatTemplateError: the checkpoint has no template, or the template has no place for audio.
+        ChatTemplateError: the checkpoint has no template, or none with a placeholder for audio.
     """
 
-    longest_s: float | None = None  # audio of one request, in seconds; None: the whole live tail
-    tokens_per_s: int  # audio tokens per second of the encoder
+    longest_s: float | None = None  # maximum seconds of audio in a request; None: the whole tail
+    tokens_per_s: int  # audio tokens from the encoder per second
 
     def __init__(self, template: Any, tokenizer: Any, name: str) -> None:
         self._template, self._tokenizer, self._name = template, tokenizer, name
@@ -70,7 +70,7 @@ class ChatPrompt:
             roles = ", ".join(turn["role"] for turn in turns)
             fix = "leave speech.context empty" if len(turns) > 1 else "choose another checkpoint"
             raise ChatTemplateError(
-                f"{self._name}: the chat template refuses the turns {roles}: {error}; {fix}"
+                f"{self._name}: the chat template rejects the turns {roles}: {error}; {fix}"
             ) from error
         except ValueError as error:  # Transformers found no template
             raise ChatTemplateError(
@@ -80,13 +80,13 @@ class ChatPrompt:
         return text
 
     def room(self, ids: tuple[int, ...]) -> int:
-        """Return the maximum length of an answer in tokens; the engine enforces its window."""
+        """Return the maximum length of an answer, in tokens; the engine enforces its own window."""
         return sys.maxsize
 
     def check_context(self, context: str, window: int, longest_s: float, language: str) -> None:
-        """Refuse a context that leaves no space for ``longest_s`` of audio and the transcript.
+        """Reject a context that leaves no space for ``longest_s`` of audio and the transcript.
 
-        ``window`` is the longest request with its answer, in tokens.
+        ``window`` is the maximum length of a request with its answer, in tokens.
         """
         seconds = self.longest_s or longest_s
         empty = len(self.ids("English"))
@@ -95,7 +95,7 @@ class ChatPrompt:
         room = window - empty - round(self.tokens_per_s * seconds) - answer
         if taken > room:
             raise ContextError(
-                f"speech.context has {taken} tokens of {self._name}; with {seconds:.0f} s of "
+                f"speech.context is {taken} tokens long for {self._name}; with {seconds:.0f} s of "
                 f"audio and the transcript, the window of {window} tokens has {max(room, 0)} left: "
                 "shorten it, raise models.asr.engine.max_model_len, or lower speech.max_tail_s"
             )
@@ -104,8 +104,8 @@ class ChatPrompt:
 class RecognitionPrompt(ChatPrompt):
     """Builds requests to Qwen3-ASR with a forced language.
 
-    The published template always writes a system turn, empty or with the context. A template that
-    omits an empty turn is accepted, because its model was trained in this way.
+    The published template always writes a system turn, which is empty or contains the context. A
+    template that omits an empty turn is accepted, because its model was trained in this way.
     """
 
     tokens_per_s = 13
@@ -125,7 +125,7 @@ class RecognitionPrompt(ChatPrompt):
 
 
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
-    """Refuse a context that contains a control token of the checkpoint ``name``.
+    """Reject a context that contains a control token of the checkpoint ``name``.
 
     Gemma 3's added tokens include line breaks, spaces and HTML tags, which are plain text.
     """
@@ -139,6 +139,6 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
 
 
 def longest_answer(seconds: float, tokenizer: Any, language: str) -> int:
-    """Return the maximum length of a transcript in tokens, so that no loop delays a chunk."""
+    """Return the maximum length of a transcript, in tokens, so that no loop delays a chunk."""
     per_s = max(_TOKENS_PER_S, sample_tokens(tokenizer, language) / _SAMPLE_S)
     return _TOKENS_AT_LEAST + round(per_s * seconds)

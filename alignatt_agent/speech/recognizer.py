@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from alignatt_agent.engine.speech_models import AudioModel
 
 SHORTEST_S = 0.1
-"""Length of audio below which it contains no word."""
+"""Minimum length of audio that can contain a word, in seconds."""
 
 _PADDED_S = 0.5
-"""Length to which shorter audio is padded with silence, as in the training of Qwen3-ASR."""
+"""Seconds to which shorter audio is padded with silence, as in the training of Qwen3-ASR."""
 
 _SEARCHED_S = 4.0
-"""Range near the end of a piece in which audio is cut at the quietest place."""
+"""Seconds at the end of a piece in which the quietest place for a cut is selected."""
 
 
 _NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
-"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, notes. Its
-tokens are not suppressed: otherwise Whisper base writes ``I'm going to put the water in the
-pot.`` for noise, and repeats itself in music."""
+"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, music notes.
+These tokens are not suppressed, because Whisper base would then write
+``I'm going to put the water in the pot.`` for noise, and repeat itself in music."""
 
 
 class PromptedRecognizer:
     """Transcribes a waveform in a forced language.
 
-    A recognizer with a limit of ``longest_s`` cannot verify a transcript, and may
-    describe other sounds.
+    If ``longest_s`` is finite, transcripts are not verified, and descriptions of other sounds are
+    removed.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class PromptedRecognizer:
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
     ) -> Transcript:
-        """Return the transcript of ``audio``, ``[samples]``; ``""`` if the audio is too short.
+        """Return the transcript of ``audio``, ``[samples]``, or ``""`` if the audio is too short.
 
-        ``context`` has names and terms that may occur. ``expected`` is the probable beginning of
-        the transcript and only saves time.
+        ``context`` contains names and terms that may occur. ``expected`` is the probable beginning
+        of the transcript and only saves time.
 
-        An answer that reaches the limit gives no text, as no one speaks that fast. Repetitions in a
-        loop of the model are removed, as are 20 repetitions of a few characters, as in Qwen's
-        code.
+        The text of an answer that reaches the token limit is ``None``, because no one speaks that
+        fast. Repetitions from a loop of the model are removed. Like Qwen's code, this method also
+        removes 20 repetitions of a few characters.
 
         Raises:
             LanguageError: the model does not support the language.
             ContextError: the context does not fit the model.
             EngineError: the engine failed.
         """
-        # This imports torch, which takes seconds, so only processes with engines do it.
+        # This imports torch, which takes seconds, so only processes with engines import it.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _parse_single_output
 
         name, prompt, tokenizer = find_language(language).name, self._prompt, self._model.tokenizer
@@ -90,7 +90,7 @@ class PromptedRecognizer:
 
 
 def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
-    """Cut audio, ``[samples]``, at its quietest places into pieces of at most ``longest_s``."""
+    """Cut audio, ``[samples]``, at quiet places into pieces of at most ``longest_s`` seconds."""
     while len(audio) > longest_s * SAMPLE_RATE:
         longest = round(longest_s * SAMPLE_RATE)
         cut = quietest(audio, longest - round(_SEARCHED_S * SAMPLE_RATE), longest)
@@ -100,7 +100,7 @@ def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
 
 
 def said_once(text: str) -> str:
-    """Remove repetitions in loops of the model."""
+    """Remove the repetitions that a model writes in a loop."""
     words, repeats = split_words(text), False
     for end in range(len(words), 0, -1):
         start = loop_start(words[:end])
@@ -111,6 +111,6 @@ def said_once(text: str) -> str:
 
 
 def padded(audio: FloatArray) -> FloatArray:
-    """Pad very short audio to the shortest length in the training of the audio encoder."""
+    """Pad very short audio to the minimum length in the training of the audio encoder."""
     missing = round(_PADDED_S * SAMPLE_RATE) - len(audio)
     return np.pad(audio, (0, missing)) if missing > 0 else audio

@@ -14,29 +14,29 @@ _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
-# J. (except a syllable of Korean or Chinese), e.g., f.eks., J.-C., EE. UU., which no list contains.
+# Unlisted abbreviations: `J.` (no Korean or Chinese syllable), `e.g.`, `f.eks.`, `J.-C.`, `EE. UU.`
 _LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
 _LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
 _ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
-# Dr., bd., млн., and the Hindi डॉ.; but neither Hmm. nor Czech words such as vlk.
+# Words without vowels: `Dr.`, `bd.`, `млн.` and Hindi `डॉ.`, but neither `Hmm.` nor Czech `vlk.`
 _CONSONANTS = "b-df-hj-np-tv-xzбвгджзклмнпрстфхцчшщβγδζθκλμνξπρσςτφχψ\u0300-\u036f"  # noqa: RUF001
 _NO_VOWEL = re.compile(rf"(?![hm]+\.)[{_CONSONANTS}]+\.|.*\u0949\.")
 _SYLLABIC = re.compile("[a-zа-я][rlрл][^rlрл.]")  # noqa: RUF001
-# Ordinals before a capital: 19. Jahrhundert, Karel IV. Lucemburský.
+# Ordinals that may precede a capital letter: 19. Jahrhundert, Karel IV. Lucemburský.
 _ORDINALS = dict.fromkeys(("de", "tr"), r"(?:\d{1,3}|[IVXLC]+)\.")
 _ORDINALS |= dict.fromkeys(("cs", "hu", "pl"), r"[IVXLC]+\.")
 _COUNTED = re.compile(r"\d|[IVXLC]{2,}\b")
-# Languages that do not use their own list; a language without a list uses the English one.
+# Languages that use other languages' lists; a language without a list uses the English one.
 _LISTS = {"mk": ["bg"], "pt": ["pt", "es"], "sv": ["da"]}
-_OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists have me, fa and no.
+_OPEN_SYLLABLES = re.compile(r"(?:[b-df-hj-np-tv-z]?[aeiou])+\.")  # Lists contain `me`, `fa`, `no`.
 
 
 def ends_sentence(
     word: str, following: str | None, language: str = "en", previous: str = ""
 ) -> bool:
-    """Whether a sentence ends with ``word``; the neighboring words may be unknown.
+    """Return whether a sentence ends with ``word``; the neighboring words may be unknown.
 
-    ``following`` is empty after a pause, and ``None`` if it is not yet known.
+    ``following`` is empty after a pause, and ``None`` if the next word is not yet known.
     """
     if not (_FINAL.search(word) or (language == "el" and _GREEK_QUESTION.search(word))):
         return False
@@ -46,7 +46,7 @@ def ends_sentence(
     if bare.endswith("..") or re.fullmatch(_ORDINALS.get(language, "-"), bare):
         return False  # An ellipsis marks hesitation.
     after = following and (following.lstrip(_OPENERS) or following)
-    if bare[-2].isdigit():  # It may continue as a decimal or a time.
+    if bare[-2].isdigit():  # A number may continue as a decimal or a time.
         return after == "" or bool(after and after[0].isalpha() and not after[0].islower())
     if (language, bare) == ("en", "I."):
         return True
@@ -58,21 +58,21 @@ def ends_sentence(
 
 
 def _vowelless(word: str, language: str) -> bool:
-    """Whether a word has no vowel and, except in Vietnamese (``TS.``), is not in capitals."""
+    """Return whether a word has no vowel and (except in Vietnamese: ``TS.``) is not in capitals."""
     plain = word.lower() if language == "vi" else word[0].lower() + word[1:]
     plain = unicodedata.normalize("NFD", plain)
     return bool(_NO_VOWEL.fullmatch(plain)) and not _SYLLABIC.search(word)
 
 
 def _listed(word: str, after: str, language: str) -> bool:
-    """Whether ``word`` is an abbreviation before ``after``."""
+    """Return whether ``word`` is an abbreviation if ``after`` follows it."""
     if after[0].islower() or _COUNTED.match(after):
         if language != "en" and len(word) <= len("aprx.") and word[-2].islower():
             return True
         after = "X"
     if language != "de" and _OPEN_SYLLABLES.fullmatch(word):  # German ``ca.`` precedes nouns.
         return False
-    # English lists titles that are used in every language.
+    # The English list contains titles that are used in every language.
     codes, head = _LISTS.get(language, [language]) + ["en"] * word[0].isupper(), f"x {word} "
     found = [get_sentence_boundaries(code, head + after) for code in codes]
     return any(all(end["end_index"] != len(head) for end in ends) for ends in found)
@@ -81,7 +81,7 @@ def _listed(word: str, after: str, language: str) -> bool:
 def ends_after(
     words: Sequence[str], count: int, language: str = "en", following: str | None = None
 ) -> bool:
-    """Whether a sentence ends after ``count`` words; ``following`` is the text after all words."""
+    """Return whether a sentence ends after ``count`` words; ``following`` comes after ``words``."""
     after = words[count] if count < len(words) else following
     return ends_sentence(words[count - 1], after, language, words[count - 2] if count > 1 else "")
 
@@ -96,7 +96,7 @@ def split_sentences(
 ) -> tuple[list[tuple[Word, ...]], list[Word]]:
     """Split consecutive ``words`` into whole sentences and an unfinished rest.
 
-    ``following`` is the next word, see ``ends_sentence``. A pause of ``pause_s`` between words also
+    ``following`` is the next word; see ``ends_sentence``. A pause of ``pause_s`` between words also
     ends a sentence.
     """
     texts, ends = [word.text for word in words], [0]

@@ -24,7 +24,7 @@ QUIET_RMS = 0.01
 """Level (-40 dBFS) below which an empty hypothesis is accepted immediately."""
 
 NEAR_S = 0.1
-"""Typical error of word times, in seconds."""
+"""Typical error of word timestamps, in seconds."""
 
 APART_S = 1.0
 """Longest silence inside a word, in seconds."""
@@ -36,17 +36,17 @@ QUIET_ENOUGH = 1.5
 """Multiple of the lowest power up to which places are treated as equally quiet."""
 
 CLICKS = 0.001
-"""Share of the loudest samples that do not affect the level."""
+"""Fraction of samples (the loudest) that are treated as clicks and do not affect the level."""
 
 
 class Intake:
-    """Validates a client's chunks; warns once per stream about each kind of damage."""
+    """Validates a client's chunks, and warns once per stream about each kind of damage."""
 
     def __init__(self) -> None:
         self._warn = cache(partial(LOGGER.warning, "%s (logged once per stream)"))
 
     def __call__(self, chunk: npt.NDArray[Any]) -> FloatArray:
-        """Return ``chunk`` as finite float32: NaN becomes 0, infinity becomes 1.
+        """Return ``chunk`` as finite float32: NaN becomes 0, and infinity becomes 1 or -1.
 
         Raises:
             ValueError: the chunk is not a mono waveform of floating-point samples.
@@ -68,12 +68,11 @@ class Intake:
 
 
 def in_range(audio: FloatArray) -> FloatArray:
-    """Return ``audio`` (``[samples]``) at a level within [-1, 1].
+    """Return ``audio``, ``[samples]``, scaled to [-1, 1].
 
-    Qwen divides a whole recording by a peak above 1. A level for every chunk would cause
-    discontinuities, so a level is applied to the whole live tail; features are relative
-    to their loudest frame in any case. Clicks are clipped: one bad sample must not silence half a
-    minute of speech.
+    Qwen divides a whole recording by its peak if the peak exceeds 1. Scaling each chunk separately
+    would cause discontinuities, so the whole live tail is scaled. Features are relative to their
+    loudest frame in any case. Clicks are clipped, so that one bad sample cannot silence the speech.
     """
     size = np.abs(audio)
     if size.max(initial=0.0) <= 1.0:
@@ -90,13 +89,13 @@ def loudness(audio: FloatArray) -> float:
 def audible(
     audio: FloatArray, spans: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float] | None]:
-    """Return spans of ``audio``, in seconds, moved to sound; ``None`` for spans without sound.
+    """Return spans of ``audio``, in seconds, moved to sound, or ``None`` for spans without sound.
 
-    Spans inside sound do not change. Aligners stretch words at the edge of sound into silence,
-    or across silence to the next sound; then the span moves to the longer sound.
+    Spans inside sound do not change. Aligners stretch words at the edge of sound into silence, or
+    across silence to the next sound. In the second case, the span moves to the longer sound.
     """
     loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
-    last = max(0, loud.size - round(near))  # a word may be timed past the end
+    last = max(0, loud.size - round(near))  # a word's timestamps may exceed the audio
     found: list[tuple[float, float] | None] = []
     for start, end in spans:
         at, to = (time * SAMPLE_RATE / FRAME for time in (start, end))
@@ -112,7 +111,7 @@ def audible(
         edges = heard_in[0] + (heard_in[0] > 0), heard_in[-1] + (heard_in[-1] + 1 == part.size)
         heard, silent = ((first + edge) * FRAME / SAMPLE_RATE for edge in edges)
         if to > loud.size:
-            silent = end  # a word that ends past the audio continues there
+            silent = end  # a word that ends after the audio is unfinished
         found.append((min(max(start, heard), silent), max(heard, min(end, silent))))
     return found
 
@@ -127,7 +126,7 @@ def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:
-    """Return the quietest place between two samples of ``audio``; if several, the most central."""
+    """Return the quietest place between two samples of ``audio``; of several, the most central."""
     part = np.square(audio[begin:end], dtype=np.float64)
     room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
     if room < 0:

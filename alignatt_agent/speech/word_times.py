@@ -1,7 +1,7 @@
-"""Time the words of a hypothesis with the items of the forced aligner.
+"""Compute the word timestamps of a hypothesis from the items of the forced aligner.
 
-Aligners split and normalize text themselves, so items match words by letters and digits, never by
-index.
+Aligners split and normalize text themselves, so items are matched to words by letters and digits,
+never by index.
 """
 
 import math
@@ -16,11 +16,11 @@ Span = tuple[float, float]
 
 
 def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: float) -> list[Span]:
-    """Return start and end of every word, in seconds from the start of the audio.
+    """Return the start and end of every word, in seconds from the start of the audio.
 
-    Words that match an item take its times. Words of a split or joined block are distributed over
-    the items by characters. Words without an item share the gap around them. Times never decrease
-    and are not negative; the end of an unfinished word may exceed ``duration``.
+    Words that match an item get its timestamps. Split or joined words are distributed over their
+    items by character counts. Words without an item share the gap around them. Times are not
+    negative and never decrease; the end of an unfinished word may exceed ``duration``.
     """
     items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
     spans: list[Span | None] = [None] * len(words)
@@ -37,7 +37,7 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
 
 
 def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
-    """Distribute ``words`` over a different number of ``items``, in proportion to characters."""
+    """Distribute ``words`` over a different number of ``items``, by character counts."""
     sizes = [max(1, len(bare(item.text))) for item in items]
     lengths = [max(1, len(word)) for word in words]
     scale = sum(sizes) / sum(lengths)
@@ -62,7 +62,7 @@ def _time_at(
 def fill_gaps(
     spans: Sequence[Span | None], words: Sequence[str], end: float, begin: float = 0.0
 ) -> list[Span]:
-    """Return all spans; spans that are ``None`` divide the gap around them by characters."""
+    """Return all spans; words without a span share the gap around them, by character counts."""
     filled: list[Span] = []
     for i, span in enumerate(spans):
         if span is not None:

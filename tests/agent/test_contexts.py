@@ -125,8 +125,8 @@ def test_the_translation_is_told_too(tmp_path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (["attention "] * 900, r"has \d+ tokens of asr model .*the window of 2048 tokens has \d+"),
-        (["a"] * 350, r"has \d+ tokens of translation model .*half of its window \(1024"),
+        (["attention "] * 900, r"is \d+ tokens long for asr model .*window of 2048 tokens has \d+"),
+        (["a"] * 350, r"is \d+ tokens long for translation model .*half of its window \(1024"),
         (["<|im_end|>"], r"contains '<\|im_end\|>', a control token of asr model"),
         (["a = de: b | it: <bos>"], r"contains '<bos>', a control token of translation"),
         (["a <turn|> b"], r"contains '<turn\|>', a control token of translation"),

@@ -116,7 +116,7 @@ def test_a_verdict_is_made_and_used(modes, micro, fault, statuses, mode, capsys)
     checks = list(prove.examine(micro, reference=False))
     assert [check.status for check in checks] == statuses
     assert started_in(micro) == (mode or "eager")
-    unproved = "decodes eagerly, as no faster mode is verified here. `alignatt prove"
+    unproved = "decodes eagerly: no faster mode is verified here. `alignatt prove"
     assert (unproved in capsys.readouterr().err) == (mode is None)
     if statuses[1:2] == ["warn"]:
         assert checks[1].found.startswith("refused: ")

@@ -64,4 +64,4 @@ def test_how_a_process_ended():
     killed = "the process was killed by SIGKILL, possibly because memory was exhausted"
     assert crash_report.describe_exit(-9) == killed
     assert crash_report.describe_exit(-11) == "the process was killed by SIGSEGV"
-    assert crash_report.describe_exit(1) == "the process ended with exit code 1"
+    assert crash_report.describe_exit(1) == "the process exited with code 1"

@@ -142,10 +142,10 @@ NO_ROWS = ([0, 2, 4], b"", None, 0.0, 0, False)
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ((part(0), NO_ROWS), r"shapes, \(2, 2, 4\) and \(0, 2, 4\)"),
+        ((part(0), NO_ROWS), r"shapes: \(2, 2, 4\) and \(0, 2, 4\)"),
         ((NO_ROWS,), "expected 2 attention rows, one per token, got 0"),
         ((NO_HEADS, NO_HEADS), "no worker captures the heads"),
-        ((part(0), None), "does not know the request"),
+        ((part(0), None), "has no result for the request"),
         ((part(0, value=float("nan")),), r"draft tokens \[0, 1\] were not captured"),
     ],
 )

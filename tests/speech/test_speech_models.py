@@ -91,8 +91,8 @@ def with_template(published, tmp_path, template):
     [
         (None, "there is no chat template"),
         ("{{ messages[0]['content'] }}", r"writes <\|audio_pad\|> 0 times for one recording"),
-        ("{{ messages[0]['content'] + 1 }}", "no|refuses the turns user"),
-        ("{{ raise_exception('no audio') }}", "refuses the turns user: no audio; choose another"),
+        ("{{ messages[0]['content'] + 1 }}", "no|rejects the turns user"),
+        ("{{ raise_exception('no audio') }}", "rejects the turns user: no audio; choose another"),
     ],
 )
 def test_a_template_that_cannot_ask_at_all(published, tmp_path, template, message):
@@ -123,7 +123,7 @@ def test_a_context_that_the_recognizer_cannot_take(processor):
     prompt.check_context("注意力 " * 20, 4096, 45, "en")
     with pytest.raises(ContextError) as caught:
         prompt.check_context("attention " * 2000, 4096, 45, "en")
-    assert "tokens of asr model fake; with 45 s of audio" in str(caught.value)
+    assert "tokens long for asr model fake; with 45 s of audio" in str(caught.value)
     assert "the window of 4096 tokens has 2770 left: shorten it" in str(caught.value)
     with pytest.raises(ContextError, match=r"contains '<\|im_end\|>', a control token of asr"):
         prompt.ids("English", "a<|im_end|>")
