@@ -27,15 +27,15 @@ class Translator:
     The accepted token ids of the open utterance only grow, and their text is the emitted text. A
     draft that continues the last word is appended to that word. Rejecting such a draft would change
     the number ``3,5`` to ``3``, and waiting would hold back the whole sentence. Each step computes
-    a new ``StreamState``, which replaces the old state at the end: after an exception, the state is
-    unchanged, and the call may be repeated.
+    a new ``StreamState`` and replaces the old state only at the end. After an exception, the state
+    is therefore unchanged, and the call may be repeated.
 
     Args:
-        readout: attention heads; without heads, tokens have no source words, and prefixes are not
-            split.
+        readout: attention rows to read; without rows, the source words of tokens are unknown, and
+            accepted tokens are never moved to the next sentence.
         spaced: whether the target language separates words by white space.
         early_stop: whether the engine ends a draft at the token that the policy rejects.
-        verify: whether the engine verifies the previous draft, see ``Drafter``.
+        verify: whether the engine verifies the previous draft (see ``Drafter``).
         history: receives closed sentences, and precedes the open sentence in prompts.
     """
 
@@ -94,7 +94,7 @@ class Translator:
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance by the tokens that the policy accepts.
 
-        A changed source needs one draft. If only the frontier moved, the last draft is gated again.
+        A changed source needs a draft. If only the frontier moved, the last draft is gated again.
         """
         source, accessible = _read(view)
         utterance, emission = self._state.utterance.hearing(source), Emission()
@@ -118,9 +118,9 @@ class Translator:
         """Translate a closed sentence to its end, and open the next utterance.
 
         Drafts without a gate are concatenated until the model ends its turn, up to the limit in
-        ``Drafter.finish``; repetitions of a loop are emitted once. Accepted tokens that are aligned
-        past the sentence become the accepted prefix of the next utterance, except tokens that the
-        model now repeats: these belong to this sentence and are not emitted again.
+        ``Drafter.finish``; the repeated part of a loop is emitted once. Accepted tokens that are
+        aligned past the sentence become the accepted prefix of the next utterance. If the model now
+        repeats such tokens, they belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -139,11 +139,11 @@ class Translator:
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
-        # The rest was emitted last, but these units do not continue the rest.
+        # The rest was emitted last, but the new units do not continue the rest.
         state = replace(state, utterance=replace(now, apart=now.apart or bool(rest)))
         state, emission = self._emit(state, kept, finish, sources, words)
         if rest and is_punctuation("".join(emission.units)):
-            emission = Emission()  # a late full stop would appear in the next sentence
+            emission = Emission()  # a late period would appear in the next sentence
 
         done = kept if rest else kept + finish
         opened = Utterance(
@@ -164,7 +164,7 @@ class Translator:
     def _gate(
         self, state: StreamState, source: tuple[str, ...], accessible: int
     ) -> tuple[Drafted, Decision]:
-        """Return the draft for ``source`` (an earlier draft if still valid) and its decision."""
+        """Return the draft for ``source`` (an earlier draft if still valid) and the decision."""
         now = state.utterance
         self._drafter.expected = now.expected
         drafts = (draft for draft in (now.ahead, now.drafted) if draft and draft.source == source)
@@ -203,7 +203,7 @@ class Translator:
         taken = len(now.accepted) - len(drafted.prefix)
         count = decision.accepted
         start = loop_start(drafted.prefix + draft.token_ids[:count])
-        if start is not None and loop_start(drafted.source) is None:  # speakers repeat themselves
+        if start is not None and loop_start(drafted.source) is None:  # speakers may repeat words
             count = max(0, start - len(drafted.prefix))
         whole = self._units.complete(drafted.prefix, draft.token_ids, count, closed)
         if whole > taken:
@@ -235,7 +235,7 @@ class Translator:
         sources: Sequence[int],
         words: Sequence[Word],
     ) -> tuple[StreamState, Emission]:
-        """Emit the units of ``added`` tokens; ``sources`` has the source words of these tokens."""
+        """Emit the units of ``added`` tokens; ``sources`` contains their source words."""
         units, now = self._units.units(before, added), state.utterance
         if len(sources) == len(added):
             times = spans(self._units.owners(before, added), sources, words)

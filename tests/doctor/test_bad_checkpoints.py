@@ -95,7 +95,7 @@ def test_a_checkpoint_without_a_tokenizer(config_with, role):
     ("template", "message", "fix"),
     [
         (REFUSES, r"System role not supported; set prompt\.system to null", "set prompt.system to"),
-        (REASONS, r"opens an answer with '.*<think>', but has '.*assist", "disable reasoning as "),
+        (REASONS, r"opens an answer with '.*<think>', but puts '.*assist", "disable reasoning as "),
     ],
     ids=["refuses the system turn", "opens a reasoning turn"],
 )
