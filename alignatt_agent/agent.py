@@ -183,7 +183,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers split text at Unicode white space or count characters, so tokens are not units.
+        # Scorers split text at Unicode white space or count characters: tokens differ from units.
         tokens = [part for unit in units for part in unit.split()]
         if isinstance(self._target, Language) and not self._target.spaced:
             tokens = list("".join(tokens))

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = given
     if name not in COMMANDS:
-        print(f"alignatt: no command {name!r}; expected {', '.join(COMMANDS)}", file=sys.stderr)
+        print(f"alignatt: no command {name!r}; use one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     return run(name, rest)
 

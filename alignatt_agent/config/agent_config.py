@@ -42,7 +42,7 @@ class DebugConfig(Strict):
         verify_drafts: verify the previous draft on the new source in one pass and decode from the
             first difference.
         verify_transcripts: verify the previous transcript on the longer audio in the same way.
-        draft_ahead: draft the probable next source while new words are still being timed.
+        draft_ahead: draft for the probable next source while new words are still being timed.
     """
 
     early_stop: bool = True
@@ -67,8 +67,8 @@ class AgentConfig(Strict):
             chunk. ``async``: no stage waits for another, and each chunk emits the output that
             became ready since the previous chunk.
         models: checkpoints of the recognizer, the aligner and the translation model.
-        head_sets: head set (name or path) by target language code; the set of ``*`` is used for all
-            other targets.
+        head_sets: head set (name or path) by target language code; ``*`` applies to all other
+            targets.
         prompt: text around the source in the prompt of the translation model.
         speech: settings of speech recognition and the live tail.
         policy: the AlignAtt gate or another policy.
@@ -173,7 +173,7 @@ class AgentConfig(Strict):
         return self.model_copy(update=update)
 
     def policy_for(self, target: str) -> Policy:
-        """Return the policy for the code of a target language."""
+        """Return the policy for a target language, given by its code."""
         if target not in self.targets:
             return self.policy
         return changed(self.policy, self.targets[target].policy)

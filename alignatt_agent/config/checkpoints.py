@@ -29,7 +29,7 @@ _HASH_WHOLE_BELOW = 64 * 1024 * 1024
 
 
 class CheckpointError(AlignAttError, RuntimeError):
-    """A checkpoint is missing or incomplete; the message gives the command that fetches it."""
+    """A checkpoint is missing or incomplete; the message states how to fix this."""
 
 
 def is_embedded(models: ModelsConfig) -> bool:

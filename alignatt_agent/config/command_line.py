@@ -40,7 +40,7 @@ def page(docstring: str | None) -> dict[str, Any]:
 def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
     """Add shared options to a parser: ``names`` unchanged, ``changes`` with new arguments.
 
-    They are config, set, source, target, devset and output. Example: ``target={"nargs": 1}``.
+    Options: config, set, source, target, devset, output. Example: ``target={"nargs": 1}``.
     """
     for name, usual in _SHARED.items():
         if name in names or name in changes:

@@ -36,8 +36,8 @@ class HeadSet(BaseModel, frozen=True):
         num_heads: number of attention heads per layer.
         ts_matrix: Translation Score of every head, ``[layers][heads]``; ``None`` if unknown.
         provisional: whether the scores were measured with another prompt or for other targets.
-        prompt_sha256: hash of the prompt with which the scores were measured, see
-            ``PromptConfig.digest``; ``None`` if unknown.
+        prompt_sha256: hash of the prompt with which the scores were measured (see
+            ``PromptConfig.digest``); ``None`` if unknown.
     """
 
     name: str

@@ -33,7 +33,7 @@ class Language:
         timed: whether Qwen3's forced aligner was trained on the language.
         rtl: whether the language is written from right to left.
         splitter: package that splits words for the aligner if white space does not separate them.
-        sample: a sentence with the same meaning in every language, see ``sample_tokens``.
+        sample: a sentence with the same meaning in every language (see ``sample_tokens``).
         also: other codes and names, in lower case.
     """
 

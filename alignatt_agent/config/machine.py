@@ -32,8 +32,8 @@ class Gpu:
 def gpus() -> tuple[Gpu, ...]:
     """List the GPUs that CUDA sees; `nvidia-smi` finds them without opening a CUDA context.
 
-    Its rows are in PCI bus order. CUDA's default order is by speed, so CUDA_DEVICE_ORDER is set to
-    PCI_BUS_ID.
+    The rows of `nvidia-smi` are in PCI bus order. CUDA's default order is by speed, so
+    CUDA_DEVICE_ORDER is set to PCI_BUS_ID.
     """
     tool, found = shutil.which("nvidia-smi"), []
     if tool:
@@ -105,7 +105,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
-    """Set environment variables temporarily; with ``override``, also those of the user."""
+    """Set environment variables temporarily; with ``override``, even if the user has set them."""
     changed = {
         name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
     }

@@ -25,7 +25,7 @@ class PromptWording(Strict):
     """Wording of the prompt around the source, in the model's chat template.
 
     ``{source_language}`` and ``{target_language}`` stand for language names, and ``{context}``
-    stands for the names and terms of the talk. Double a literal brace.
+    stands for the names and terms of the talk. Literal braces must be doubled.
 
     Attributes:
         system: system turn; ``null`` for models whose template rejects a system turn.
@@ -78,7 +78,7 @@ class PromptWording(Strict):
 
 
 class PromptConfig(PromptWording):
-    """The wording of every direction.
+    """The prompt wording for all language directions.
 
     Attributes:
         context: text for ``{context}`` if there are names and terms, which fill ``{terms}``; terms
@@ -88,7 +88,7 @@ class PromptConfig(PromptWording):
         history: number of closed sentences, with translations, before the open sentence, as chat
             turns if the template allows them. The history grows to three times this number before
             it is cut, so that most prompts extend the previous prompt (prefix cache).
-        history_tokens: maximum length of the history, in tokens; whole sentences are cut.
+        history_tokens: maximum length of the history, in tokens; only whole sentences are cut.
         languages: different wording for a spoken or target language, by code, as the authors of
             some models recommend; the wording of the target takes precedence.
     """

@@ -11,7 +11,7 @@ QUIET = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
 }
-"""Variables that engines inherit; without them, three engines print hundreds of lines at start."""
+"""Variables that engines inherit; without them, three engines print hundreds of start-up lines."""
 
 
 def quieten() -> None:

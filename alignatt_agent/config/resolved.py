@@ -39,7 +39,7 @@ class Resolved:
         return readout_for(self.config, found, target)
 
     def aligned(self, source: Language) -> bool:
-        """Return whether the aligner or the recognizer returns word timestamps in a language."""
+        """Return whether the aligner or the recognizer provides word timestamps for a language."""
         models = self.config.models
         if models.asr.runtime == "ctranslate2":
             return self.config.speech.times == "aligner"
@@ -59,13 +59,13 @@ class Resolved:
             if item.prompt_sha256 not in (None, ours):
                 found.append(
                     f"head set {item.name} was calibrated with another prompt "
-                    f"({item.prompt_sha256}) than the configuration's for {target} ({ours}): "
+                    f"({item.prompt_sha256}), not with the configuration's for {target} ({ours}): "
                     "other heads may follow the source; run `alignatt calibrate run --config`"
                 )
         return found
 
     def identities(self) -> dict[str, str]:
-        """Name the checkpoint of each role: ``id@revision``, or the path with a fingerprint."""
+        """Return the checkpoint of each role as ``id@revision`` or as a path with a fingerprint."""
         return {
             role: identity(getattr(self.config.models, role), getattr(self.checkpoints, role))
             for role in self.config.models.roles
@@ -75,7 +75,7 @@ class Resolved:
 def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
     """Load and check head sets, and find checkpoints, before a model is loaded.
 
-    ``targets`` are codes of additional target languages; ``live`` means speech in chunks.
+    ``targets`` are additional target language codes; ``live`` means that speech arrives in chunks.
 
     Raises:
         LanguageError: the spoken language cannot be transcribed with this configuration.

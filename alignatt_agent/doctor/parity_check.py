@@ -64,8 +64,8 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
     loads = 1 if dtype == "float32" else 2
     need, free = weight_bytes(model) * 2 * loads, free_memory()
     if need > free:
-        found = f"skipped: the reference needs {need / GIB:.1f} GiB, {free / GIB:.1f} GiB are free"
-        return Check(name, "warn", found, "free main memory and run again")
+        found = f"skipped: the reference needs {need / GIB:.1f} GiB; {free / GIB:.1f} GiB are free"
+        return Check(name, "warn", found, "free main memory, and run the command again")
     answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
     asked = [
         (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
@@ -131,7 +131,7 @@ class Gap:
     mean: float = 0.0  # mean of these differences
     mass: float = 0.0  # largest difference between attention masses outside the source
     weights: int = 0  # number of compared attention weights
-    rows: int = 0  # number of rows per head with any weight on the source
+    rows: int = 0  # number of single-head rows with any weight on the source
     same_peak: int = 0  # number of these rows with the same source argmax
 
     def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
@@ -171,7 +171,7 @@ class Gap:
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
     """Return a message if vLLM and Transformers compute different functions.
 
-    If they do, log-probabilities of the same tokens differ by more than rounding errors.
+    Log-probabilities of the same tokens then differ by more than rounding errors.
     """
     if gap <= bar:  # NaN fails
         return []

@@ -60,7 +60,7 @@ class Observed:
 
 
 def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
-    """Start and compare each mode, with Transformers if ``reference``; store the verdict."""
+    """Compare all modes (the eager mode with Transformers if ``reference``); store the verdict."""
     model, heads = resolved.checkpoints.translation, resolved.heads
     transcribes = resolved.checkpoints.asr_is_translation
     eager: Observed | None = None

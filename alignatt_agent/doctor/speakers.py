@@ -34,8 +34,8 @@ Excerpt = tuple[FloatArray, str]
 class Emitted:
     """Output of a stream."""
 
-    units: list[tuple[str, ...]] = field(default_factory=list)  # by chunk; the last at the end
-    lags: list[float] = field(default_factory=list)  # seconds by chunk; empty if not in real time
+    units: list[tuple[str, ...]] = field(default_factory=list)  # by chunk, then by the stream's end
+    lags: list[float] = field(default_factory=list)  # seconds per chunk; empty if not in real time
 
 
 def examine(

@@ -34,13 +34,13 @@ class Policy(BaseModel, ABC):
     ``lab.curves`` compares the fields' ``examples`` if its grid contains no block for the policy.
 
     Attributes:
-        name: the unique literal of the policy; the key in ``POLICIES``.
+        name: the policy's unique literal, which is its key in ``POLICIES``.
         top_k: number of heads of the head set that are used to gate drafts or to time units.
         reads: data that ``decide`` uses; rows and probabilities need a head set.
         reasons: human-readable texts for each reason that ``decide`` returns. The live page shows
             the first text whose placeholders are known: ``{word}`` is the first drafted word that
-            waits; ``{heard}`` (accessible) or ``{unsure}`` (not yet accessible) is the source word
-            at its attention peak.
+            is held back; ``{heard}`` (accessible) or ``{unsure}`` (not yet accessible) is the
+            source word at its attention peak.
     """
 
     reads: ClassVar[Reads] = "tokens"

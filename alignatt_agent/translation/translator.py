@@ -94,7 +94,7 @@ class Translator:
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance by the tokens that the policy accepts.
 
-        A changed source needs a draft. If only the frontier moved, the last draft is gated again.
+        A new source needs a new draft. If only the frontier moved, the last draft is gated again.
         """
         source, accessible = _read(view)
         utterance, emission = self._state.utterance.hearing(source), Emission()
@@ -118,9 +118,9 @@ class Translator:
         """Translate a closed sentence to its end, and open the next utterance.
 
         Drafts without a gate are concatenated until the model ends its turn, up to the limit in
-        ``Drafter.finish``; the repeated part of a loop is emitted once. Accepted tokens that are
-        aligned past the sentence become the accepted prefix of the next utterance. If the model now
-        repeats such tokens, they belong to this sentence and are not emitted again.
+        ``Drafter.finish``; repetitions of a loop are emitted once. Accepted tokens that are aligned
+        past the sentence become the accepted prefix of the next utterance, except tokens that the
+        model now repeats: these belong to this sentence and are not emitted again.
         """
         source = tuple(word.text for word in words)
         if not source:
@@ -139,11 +139,11 @@ class Translator:
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest, finish = kept + rest[:repeated], rest[repeated:], finish[repeated:]
         sources = sources[repeated : repeated + len(finish)]
-        # The rest was emitted last, but the new units do not continue the rest.
+        # The rest was emitted last, but these units do not continue the rest.
         state = replace(state, utterance=replace(now, apart=now.apart or bool(rest)))
         state, emission = self._emit(state, kept, finish, sources, words)
         if rest and is_punctuation("".join(emission.units)):
-            emission = Emission()  # a late period would appear in the next sentence
+            emission = Emission()  # a late full stop would appear in the next sentence
 
         done = kept if rest else kept + finish
         opened = Utterance(

@@ -32,10 +32,10 @@ def spans(
 def spread(
     count: int, last: tuple[float, float], begin: float, end: float
 ) -> tuple[SourceSpan, ...]:
-    """Divide the part of the time from ``begin`` to ``end`` without units into ``count`` parts.
+    """Divide the time between ``begin`` and ``end`` that has no units yet into ``count`` parts.
 
-    ``last`` is the time of the previous unit. If it reaches ``end``, the sentence precedes words
-    with emitted units; all units then share that time, so starts and ends never decrease.
+    ``last`` is the time of the previous unit. If that time reaches ``end``, the sentence precedes
+    words with emitted units. All units then share it, so starts and ends never decrease.
     """
     since, until = last
     if end <= until:

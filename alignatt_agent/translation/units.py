@@ -5,10 +5,10 @@ never splits a token, so a token that ends inside a unit is dropped with the res
 unit begins with the preceding white space, as one character. The concatenated units of accepted ids
 are therefore the text of these ids.
 
-* Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
-  white space follows in the draft. Punctuation alone does not complete a unit: a quotation mark, a
-  decimal or another dot may follow. A draft that continues an accepted word is appended to it
-  without a space.
+* Spaced scripts: a unit is a whitespace-delimited word with its punctuation. The unit is complete
+  when white space follows in the draft. Punctuation alone does not complete a unit: a quotation
+  mark, a decimal or another dot may follow. A draft that continues an accepted word is appended to
+  it without a space.
 * Unspaced scripts: a unit is one grapheme cluster, in Thai with its vowels, or a run of Latin
   letters, digits and ASCII marks. A run is complete when something else follows.
 * At the end of a draft, the last unit is complete only if no more text can be attached to it
@@ -27,8 +27,8 @@ from alignatt_agent.types.running_text import common_prefix
 BROKEN = "\ufffd"
 """Replacement character, which decoders write for an incomplete character."""
 LOOK = 8
-"""Number of tokens decoded together after which a cut is searched for. Per token of a sentence of
-400, with drafts of 16, Qwen3's tokenizer decodes 13 tokens in German and 28 in Chinese."""
+"""Number of tokens decoded together after which a cut is searched for. For each token of a
+400-token sentence with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001

@@ -83,9 +83,9 @@ class DraftContext:
     Attributes:
         unit_ends: returns the ascending numbers of draft tokens at which stability units end; the
             last number is the length of the draft, even if its unit is not complete.
-        earlier: how drafts of earlier sources of this utterance, latest first, continue the
-            accepted translation, up to the first token that the gate rejected. If a draft
-            contradicts the accepted translation, its continuation is empty.
+        earlier: continuations of the accepted translation in drafts of earlier sources of this
+            utterance, latest first, up to the first token that the gate rejected. A continuation is
+            empty if the draft contradicts the accepted translation.
         heard: number of accessible words in the utterance.
         written: returns the number of units in the accepted translation.
     """
