@@ -35,7 +35,7 @@ class TargetConfig(Strict):
 
 
 class DebugConfig(Strict):
-    """Optimizations. Disabling one makes processing slower but does not change the output.
+    """Optimizations that do not change the output; disabling them slows processing down.
 
     Attributes:
         early_stop: end a draft inside the engine at the first token that the gate rejects.
@@ -231,7 +231,7 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
     for parent in parents:
         raw = raw.setdefault(parent, {})
         if not isinstance(raw, dict):
-            raise ConfigError(f"--set {dotted}: {parent} is a value and has no keys")
+            raise ConfigError(f"--set {dotted}: {parent} is a single value, expected a mapping")
     raw[last] = value
 
 

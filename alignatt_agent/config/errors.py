@@ -24,7 +24,7 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
     keys: list[str] = []
     owner = model  # contains the last key
     for part in map(str, error["loc"]):
-        if part in POLICIES and keys in ([], ["policy"]):  # pydantic adds the member's name
+        if part in POLICIES and keys in ([], ["policy"]):  # pydantic adds the union member's name
             model = owner = POLICIES[part]
             continue
         owner, model = model, _model_of(model, part)

@@ -33,8 +33,8 @@ class PromptWording(Strict):
         after: text of the user turn after the source.
         names: language names in the prompt, by code, if they differ from the English names.
         chat: whether the chat template formats the turn; ``false`` for models that were trained on
-            plain text. In that case, there is no system turn, and ``before`` must contain the
-            beginning-of-text token, if the model has one.
+            plain text. Without a chat template, there is no system turn, and ``before`` must
+            contain the beginning-of-text token, if the model has one.
         language_codes: whether the template receives only the source and both language codes, as
             TranslateGemma requires.
         template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed

@@ -37,7 +37,7 @@ class SpeechConfig(Strict):
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
             hypotheses agree on its end (the paper's rule). ``ended``: its last word is also
             accessible, and the next sentence has begun or the speaker pauses. If both hypotheses
-            end it at the same time, its words need not agree. A long pause ends any sentence.
+            end the sentence at the same time, its words may differ. A long pause ends any sentence.
         max_tail_s: maximum length of audio that is transcribed again, in seconds; a longer tail
             commits its stable prefix at a word boundary.
     """

@@ -17,10 +17,10 @@ Examples:
 checks
   Static checks cover versions, torchvision, the device, checkpoints and their revisions, memory,
   the memory shares, and whether head sets and prompts fit the translation model.
-  Engine checks start all engines. They report the key layout and compare attention rows with those
-  of Transformers. They also compare drafts with and without rows, verify early stop, measure the
-  time per token, and process one second of noise. On a GPU, they verify the faster modes of the
-  translation engine (see `alignatt prove --help`).
+  Engine checks start all engines, report the key layout, and compare attention rows with those of
+  Transformers. Engine checks also compare drafts with and without rows, verify early stop, measure
+  the time per token, and process one second of noise. On a GPU, the faster modes of the translation
+  engine are verified (see `alignatt prove --help`).
 
 exit status: 0 no check failed; 1 a check failed; 2 the arguments are invalid
 """

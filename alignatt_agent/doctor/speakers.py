@@ -62,7 +62,7 @@ def examine(
 
 def _check(row: Mapping[str, Any]) -> Check:
     count = row["streams"]
-    name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s, 95 % {row['lag_p95_s']:.2f} s"
+    name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s (p95 {row['lag_p95_s']:.2f} s)"
     found = f"{row['identical']} of {count} emit the same output as a single stream; {lag}"
     if row["identical"] < count or not row["units"]:
         fix = "run fewer streams: concurrent streams change the output. Report this result"

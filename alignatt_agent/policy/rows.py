@@ -39,11 +39,11 @@ class PeakFilter:
     """Branch B: filters the rows of one draft in order; the settings are those of ``AlignAtt``.
 
     With ``zscore``, rows are normalized by the moments of all rows so far (Welford's update). Each
-    row is first added to the moments. Its deviation from the mean is then divided by the population
-    standard deviation per (head, source token), which is at least ``MIN_DEVIATION``. The first row
-    is therefore all zeros. A row never depends on later tokens, so a scan that stops early makes
-    the same decision. The paper does not state whether a row is included in its own moments; only
-    including it reproduces the peaks recorded with a real Gemma-4.
+    row is first added to the moments. The row's deviation from the mean is then divided by the
+    population standard deviation per (head, source token), which is at least ``MIN_DEVIATION``. The
+    first row is therefore all zeros. A row never depends on later tokens, so a scan that stops
+    early makes the same decision. The paper does not state whether a row is included in its own
+    moments; only including it reproduces the peaks recorded with a real Gemma-4.
     """
 
     def __init__(self, normalize: str, median_width: int, median: str = "mean_first") -> None:

@@ -35,7 +35,7 @@ def spread(
     """Divide the time between ``begin`` and ``end`` that has no units yet into ``count`` parts.
 
     ``last`` is the time of the previous unit. If that time reaches ``end``, the sentence precedes
-    words with emitted units. All units then share it, so starts and ends never decrease.
+    words with emitted units. All units then share this time: starts and ends never decrease.
     """
     since, until = last
     if end <= until:

@@ -45,7 +45,7 @@ class Utterance:
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
         """Take the words of an awaited utterance, or discard an utterance without words.
 
-        In the second case, the recognizer revoked all words: their translation stays emitted, but
+        An utterance without words was revoked by the recognizer: its translation stays emitted, but
         the next utterance must not continue this translation.
         """
         if self.accepted and not self.source:

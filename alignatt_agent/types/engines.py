@@ -93,7 +93,7 @@ class TranslationEngine(Protocol):
             prompt: the prompt to continue.
             max_tokens: maximum length of the draft, including the tokens of ``resumed``.
             readout: attention rows to return.
-            gate: permission to stop at the first token that this gate rejects. That token is then
+            gate: permission to stop at the first token that this gate rejects. This token is then
                 returned last, with its row, and the draft is ``cut``. May be ignored.
             resumed: an earlier draft of the same prompt and readout; the result begins with it.
             expected: probable next tokens, which only save steps; the engine may ignore them.
