@@ -7,7 +7,7 @@ __all__ = ["AgentConfig", "AlignAttAgent", "__version__", "load_config"]
 
 
 def __getattr__(name: str) -> Any:
-    # Resolved on demand: vLLM imports this package in every worker, only for its plugin.
+    # Import on demand: every vLLM worker imports this package, but needs only its plugin.
     if name == "AlignAttAgent":
         from alignatt_agent.agent import AlignAttAgent
 

@@ -23,20 +23,20 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError
 LOGGER = logging.getLogger(__name__)
 
 FINISH_ATTEMPTS = 3
-"""Number of attempts to finish a stream; after a failure, no later chunk can retry."""
+"""Number of attempts to finish a stream, because no later chunk can retry after a failure."""
 
 
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
     """Translate speech into append-only text.
 
-    All processors of a process share its engines; an instance holds one stream. It may be called
-    from any thread: Simulstream's servers switch threads, and the HTTP server clears an expired
-    session while a chunk is still running.
+    All processors in a process share its engines; each instance holds one stream. An instance may
+    be called from any thread: Simulstream's servers switch threads, and the HTTP server clears an
+    expired session while a chunk is still being processed.
     """
 
     runtime: ClassVar[Runtime] = Runtime()
-    """Shared by all processors of this process. Simulstream instantiates an agent by the name of
-    its class, once for each client, and passes nothing but the configuration."""
+    """Shared by all processors in this process. For each client, Simulstream instantiates the agent
+    by its class name and passes only the configuration."""
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__(config)
@@ -46,10 +46,10 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         self._stream: Stream | None = None
         self._source: Language | None = None
         self._target: Language | None = None
-        self.talk = ""  # stem of the name of the recording, if Simulstream logs it
+        self.talk = ""  # stem of the recording's file name, if Simulstream logs it
         self._set_default_languages()
         if isinstance(self._config.speech.context, dict):
-            METRICS_LOGGER.addFilter(self._name_talk)  # calling it again has no effect
+            METRICS_LOGGER.addFilter(self._name_talk)  # adding it twice has no effect
             self.runtime.addressed = self
 
     @property
@@ -122,7 +122,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             return self._output(units)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
-        """Join units as a client must append them, with a space before each spaced word."""
+        """Join units into text to append, with a space before each unit of a spaced language."""
         spaced = self._target.spaced if isinstance(self._target, Language) else True
         return "".join(f" {token}" if spaced else token for token in tokens)
 
@@ -146,8 +146,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 given = self._config.models.aligner is not None, self._config.speech.recognizer
                 return language(name).check_spoken(*given) if spoken else language(name)
             except LanguageError:
-                # The WebSocket server only logs this error: without languages the first chunk
-                # fails instead of emitting another language.
+                # The WebSocket server only logs this error. Without languages, the first chunk
+                # fails instead of emitting the wrong language.
                 self._source = self._target = None
                 raise
 
@@ -163,7 +163,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         if engines is None:
             raise EngineError(
                 "the engines of this configuration are not loaded: load_model was not called, "
-                "or was last called for other models or heads; call it again"
+                "or was last called for other models or heads; call it with this configuration"
             )
         context = self._config.speech.context_of(self.talk)
         self._stream = open_stream(self._resolved, engines, self._source, [self._target], context)
@@ -183,7 +183,7 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         return self._stream.drain(code).units
 
     def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers split words at Unicode white space, or count characters; our units differ.
+        # Scorers split text at Unicode white space or count characters: tokens differ from units.
         tokens = [part for unit in units for part in unit.split()]
         if isinstance(self._target, Language) and not self._target.spaced:
             tokens = list("".join(tokens))
@@ -200,8 +200,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _name_talk(cls, record: logging.LogRecord) -> bool:
         """Read the name of a recording, which Simulstream passes only to its log.
 
-        The line directly follows the client's choice of languages, in the same thread; without such
-        a choice there is a single processor.
+        The log line directly follows the client's choice of languages, in the same thread. If no
+        client chooses languages, there is only one processor.
         """
         line = json.loads(record.getMessage())
         if "metadata" in line and cls.runtime.addressed is not None:

@@ -1,4 +1,4 @@
-"""``alignatt``: one command with a sub-command for each task."""
+"""``alignatt``: one command with a subcommand for each task."""
 
 import contextlib
 import locale
@@ -23,13 +23,13 @@ COMMANDS = {
     "terms": ("live.terms", "propose names and terms of a talk from a paper or glossary"),
     "asr": ("evaluation.asr", "score the speech recognition of a run: word errors and latency"),
     "compare": ("evaluation.compare", "compare two runs, with paired significance tests"),
-    "calibrate": ("calibration.cli", "find the alignment heads of a model for a direction"),
+    "calibrate": ("calibration.cli", "find a model's alignment heads for a language direction"),
     "fetch": ("doctor.fetch", "download the models of a configuration, at pinned revisions"),
     "doctor": ("doctor.cli", "check this machine: versions, models, memory and engines"),
     "prove": ("doctor.prove", "verify and time the faster modes of the translation engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),
 }
-"""For each sub-command, the module of ``alignatt_agent`` that defines ``main``, and a summary."""
+"""For each subcommand, the module of ``alignatt_agent`` that defines ``main``, and a summary."""
 
 USAGE = """\
 usage: alignatt COMMAND ...
@@ -59,33 +59,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = given
     if name not in COMMANDS:
-        print(f"alignatt: no command {name!r}; expected {', '.join(COMMANDS)}", file=sys.stderr)
+        print(f"alignatt: no command {name!r}; use one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     return run(name, rest)
 
 
 def simulstream_eval() -> int:
-    """Run ``simulstream-eval``, the name that users of the harness expect."""
+    """Run ``eval`` under the name that users of the harness expect, ``simulstream-eval``."""
     _in_utf8()
     return run("eval", sys.argv[1:], "simulstream-eval")
 
 
 def _in_utf8() -> None:
-    """Restart in UTF-8 mode if the locale has another encoding, which Simulstream would use."""
+    """Restart in UTF-8 mode if the locale uses another encoding, which Simulstream would adopt."""
     if locale.getpreferredencoding(False).lower() != "utf-8" and "PYTHONUTF8" not in os.environ:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, sys.orig_argv)
 
 
 def usage() -> str:
-    """Return the list of the commands."""
+    """Return the usage message, which lists the commands."""
     width = max(map(len, COMMANDS))
     lines = (f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
     return USAGE.format(commands="\n".join(lines))
 
 
 def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
-    """Run one of ``COMMANDS``; ``called`` is the user's name for it, default ``alignatt NAME``."""
+    """Run one of ``COMMANDS``; ``called`` is its name in errors, by default ``alignatt NAME``."""
     quieten()  # before the module imports libraries that print
     called = called or f"alignatt {name}"
     module = f"alignatt_agent.{COMMANDS[name][0]}"
@@ -93,13 +93,13 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
 
 
 def report_errors(called: str, command: Callable[[], int]) -> int:
-    """Run a command; print our errors as one line, and return an exit status."""
+    """Run a command; print an ``AlignAttError`` as one line, and return the exit status."""
     try:
         return command()
     except AlignAttError as error:
         print(f"{called}: {error}", file=sys.stderr)
         return error.exit_status
-    except BrokenPipeError:  # the reader of our output has ended
+    except BrokenPipeError:  # the reader of our output has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -110,7 +110,7 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
 
 
 def _abandon_engines() -> None:
-    """Exit without waiting for engines that are still starting, as Python would."""
+    """Exit without waiting for engines that are still starting; Python would wait."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             if "resource_tracker" not in " ".join(child.cmdline()):  # it removes semaphores

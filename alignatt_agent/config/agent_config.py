@@ -1,4 +1,4 @@
-"""The configuration of the agent: a strict model tree, loaded from ``agent_configs/*.yaml``."""
+"""The agent's configuration: strict pydantic models, loaded from ``agent_configs/*.yaml``."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class TargetConfig(Strict):
     """Overrides for one target language; all targets share models, chunks and recognition.
 
     Attributes:
-        policy: keys of the policy; another ``name`` starts from the defaults of that policy.
+        policy: keys of the policy; another ``name`` keeps only the keys that all policies share.
     """
 
     policy: dict[str, Any] = Field(default_factory=dict)
 
 
 class DebugConfig(Strict):
-    """Optimizations; disabling one takes more decoding steps but does not change the output.
+    """Optimizations that do not change the output; disabling them slows processing down.
 
     Attributes:
         early_stop: end a draft inside the engine at the first token that the gate rejects.
         verify_drafts: verify the previous draft on the new source in one pass and decode from the
             first difference.
         verify_transcripts: verify the previous transcript on the longer audio in the same way.
-        draft_ahead: draft the probable next source while new words are still being timed.
+        draft_ahead: draft for the probable next source while new words are still being timed.
     """
 
     early_stop: bool = True
@@ -57,22 +57,22 @@ class AgentConfig(Strict):
     Attributes:
         type: dotted path of the agent class, for Simulstream.
         detokenizer_type: how scorers join the agent's units; ``simuleval`` needs no download.
-        latency_unit: ``word`` or ``char``; derived from the target language if that is given.
+        latency_unit: ``word`` or ``char``; derived from the target language if one is set.
         chunk_ms: length of audio per step, in milliseconds.
         source_language: code or name of the spoken language.
         target_language: code or name of the target language; a client's choice overrides it.
-        max_draft_tokens: maximum length of a draft in a step.
+        max_draft_tokens: maximum length of a draft, in tokens.
         schedule: order of the stages. ``sync``: one after another, as official scores require.
             ``overlap``: the next chunk is transcribed during translation; output is delayed by one
             chunk. ``async``: no stage waits for another, and each chunk emits the output that
             became ready since the previous chunk.
         models: checkpoints of the recognizer, the aligner and the translation model.
-        head_sets: head set (name or path) by target language code; the set of ``*`` is used for all
-            other targets.
+        head_sets: head set (name or path) by target language code; ``*`` applies to all other
+            targets.
         prompt: text around the source in the prompt of the translation model.
         speech: settings of speech recognition and the live tail.
         policy: the AlignAtt gate or another policy.
-        targets: overrides for single target languages, by code.
+        targets: overrides for individual target languages, by code.
         debug: optimizations that do not change the output.
     """
 
@@ -95,8 +95,8 @@ class AgentConfig(Strict):
     @field_validator("chunk_ms")
     @classmethod
     def _representable(cls, value: int) -> int:
-        # simulstream_inference cuts int(rate * seconds) samples; where the product falls just
-        # below a whole number (2010 ms does) every step would silently process two pieces.
+        # simulstream_inference cuts int(rate * seconds) samples. If the product is just below a
+        # whole number (as for 2010 ms), every step would silently process two pieces.
         if int(SAMPLE_RATE * (value / 1000)) != SAMPLE_RATE * value // 1000:
             raise ValueError(f"Simulstream cannot cut chunks of {value} ms; try {value - 1}")
         return value
@@ -114,7 +114,7 @@ class AgentConfig(Strict):
         for code in codes:
             same = sorted(name for name, own in zip(value, codes, strict=True) if own == code)
             if len(same) > 1:
-                raise ValueError(f"names of the same language: {', '.join(same)}; keep one")
+                raise ValueError(f"keys for the same language: {', '.join(same)}; keep one")
         return dict(zip(codes, value.values(), strict=True))
 
     @model_validator(mode="after")
@@ -167,31 +167,31 @@ class AgentConfig(Strict):
         return cls.parse(_to_dict(namespace))
 
     def for_target(self, target: str) -> AgentConfig:
-        """Return the configuration of one target language, with its latency unit."""
+        """Return the configuration for one target language, with its latency unit."""
         chosen = language(target)
         update = {"target_language": chosen.code, "latency_unit": chosen.latency_unit}
         return self.model_copy(update=update)
 
     def policy_for(self, target: str) -> Policy:
-        """Return the policy of a target language, by its code."""
+        """Return the policy for a target language, given by its code."""
         if target not in self.targets:
             return self.policy
         return changed(self.policy, self.targets[target].policy)
 
     def to_yaml(self) -> str:
-        """Return the resolved configuration with every key."""
+        """Return the configuration as YAML, including every default."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
 
     def digest(self) -> str:
-        """Return a hash of the configuration without the target, 12 hexadecimal digits."""
+        """Return a 12-digit hexadecimal hash of the configuration without the target."""
         content = self.model_dump(exclude={"target_language", "latency_unit"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> AgentConfig:
-    """Load ``agent_configs/NAME.yaml`` or a YAML file given by its path.
+    """Load ``agent_configs/NAME.yaml`` or the YAML file at a path.
 
-    ``overrides`` are dotted keys and their values, e.g. ``{"policy.name": "none"}``.
+    ``overrides`` maps dotted keys to values, e.g. ``{"policy.name": "none"}``.
     """
     try:
         path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
@@ -231,7 +231,7 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
     for parent in parents:
         raw = raw.setdefault(parent, {})
         if not isinstance(raw, dict):
-            raise ConfigError(f"--set {dotted}: {parent} is a value and has no keys")
+            raise ConfigError(f"--set {dotted}: {parent} is a single value, expected a mapping")
     raw[last] = value
 
 

@@ -21,7 +21,7 @@ NOT_FETCHED = [
 """Patterns of files that are not needed: weights in other formats."""
 
 CTRANSLATE2 = ("config.json", "model.bin", "tokenizer.json")
-"""Files of Whisper in CTranslate2's format, in addition to the vocabulary as text or JSON."""
+"""Files of Whisper in CTranslate2's format, except the vocabulary, which is text or JSON."""
 
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "*.model")
 
@@ -29,11 +29,11 @@ _HASH_WHOLE_BELOW = 64 * 1024 * 1024
 
 
 class CheckpointError(AlignAttError, RuntimeError):
-    """A checkpoint is missing or incomplete; the message gives the command that fetches it."""
+    """A checkpoint is missing or incomplete; the message states how to fix this."""
 
 
 def is_embedded(models: ModelsConfig) -> bool:
-    """Whether any of the models is part of the repository."""
+    """Return whether any of the models is part of the repository."""
     return any(EMBEDDED in Path(getattr(models, role).path).parts for role in models.roles)
 
 
@@ -60,8 +60,8 @@ def locate(models: ModelsConfig) -> ModelsConfig:
 def locate_one(model: ModelConfig) -> Path:
     """Return the local directory of one complete checkpoint.
 
-    Relative paths are looked up in the working directory and in the checkout, ids of the
-    Hugging Face hub in its local cache.
+    Relative paths are looked up in the working directory and in the checkout. Ids on the
+    Hugging Face hub are looked up in the hub's local cache.
     """
     found = find_files(model)
     if found is None:
@@ -69,8 +69,8 @@ def locate_one(model: ModelConfig) -> Path:
     if model.quantize is not None:
         found = converted(found)
         if not found.exists():
-            fix = f"run `alignatt fetch` with this configuration, which writes {found}"
-            raise CheckpointError(f"{title(model)} is not converted to 8 bits; {fix}")
+            fix = f"run `alignatt fetch` with this configuration to create {found}"
+            raise CheckpointError(f"{title(model)} has not been converted to 8 bits; {fix}")
     _require_complete(found, model)
     return found
 
@@ -81,7 +81,7 @@ def converted(original: Path) -> Path:
 
 
 def patterns(model: ModelConfig) -> dict[str, Any]:
-    """Return the patterns of needed files, as arguments of the hub's client."""
+    """Return the patterns of the files to download, as arguments for the hub's client."""
     if model.gguf is not None:
         return {"allow_patterns": [model.gguf]}
     if model.runtime == "ctranslate2":
@@ -90,7 +90,7 @@ def patterns(model: ModelConfig) -> dict[str, Any]:
 
 
 def find_files(model: ModelConfig) -> Path | None:
-    """Return the local directory of a checkpoint, complete or not, or ``None``."""
+    """Return a checkpoint's local directory, complete or not, or ``None`` if there is none."""
     with contextlib.suppress(FileNotFoundError):
         return find_path(model.path)
     if not is_hub_id(model):
@@ -106,7 +106,7 @@ def find_files(model: ModelConfig) -> Path | None:
 
 
 def require_tokenizer(role: str, model: ModelConfig) -> None:
-    """Refuse a located checkpoint without a tokenizer: Transformers would create an empty one."""
+    """Reject a located checkpoint without a tokenizer: Transformers would create an empty one."""
     path = Path(model.path)
     if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
         raise CheckpointError(
@@ -116,7 +116,7 @@ def require_tokenizer(role: str, model: ModelConfig) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of a directory without Python's caches, 12 hexadecimal digits.
+    """Return a 12-digit hexadecimal hash of a directory, excluding compiled Python files.
 
     For files of 64 MiB or more, only the size and the first MiB are hashed.
     """
@@ -131,7 +131,7 @@ def fingerprint(path: Path) -> str:
 
 
 def identity(model: ModelConfig, located: ModelConfig) -> str:
-    """Name a checkpoint for a signature: ``id@revision``, or the path with a fingerprint."""
+    """Identify a checkpoint in a signature: ``id@revision``, or the path with a fingerprint."""
     if model.revision:
         return title(model)
     return f"{model.path}#sha256:{fingerprint(Path(located.path))}"
@@ -143,13 +143,13 @@ def weight_bytes(model: ModelConfig) -> int:
 
 
 def is_hub_id(model: ModelConfig) -> bool:
-    """Whether a path looks like a hub id, ``owner/name``."""
+    """Return whether a path looks like a hub id, ``owner/name``."""
     parts = model.path.split("/")
     return len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~", EMBEDDED)
 
 
 def title(model: ModelConfig) -> str:
-    """Name a configured checkpoint: its path, with the revision if pinned."""
+    """Return the name of a configured checkpoint: its path, with the revision if pinned."""
     return f"{model.path}@{model.revision}" if model.revision else model.path
 
 

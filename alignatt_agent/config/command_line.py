@@ -1,4 +1,4 @@
-"""Share parts of command-line parsers: help from docstrings, and common options."""
+"""Shared parts of command-line parsers: help texts from docstrings, and common options."""
 
 from argparse import RawDescriptionHelpFormatter
 from inspect import cleandoc
@@ -18,7 +18,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "default": [],
         "metavar": "KEY=VALUE",
         "dest": "overrides",
-        "help": "override a key of the configuration, e.g. policy.name=none; repeatable",
+        "help": "override a configuration key, e.g. policy.name=none; repeatable",
     },
     "source": {"metavar": "CODE", "help": "spoken language; default: from the configuration"},
     "target": {"nargs": "+", "metavar": "CODE", "help": "target languages (codes or names)"},
@@ -32,7 +32,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def page(docstring: str | None) -> dict[str, Any]:
-    """Return arguments of a parser; the first paragraph precedes its options."""
+    """Return parser arguments that show a docstring; its first paragraph precedes the options."""
     summary, _, rest = cleandoc(docstring or "").partition("\n\n")
     return {"description": summary, "epilog": rest, "formatter_class": RawDescriptionHelpFormatter}
 
@@ -40,7 +40,7 @@ def page(docstring: str | None) -> dict[str, Any]:
 def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
     """Add shared options to a parser: ``names`` unchanged, ``changes`` with new arguments.
 
-    The options are config, set, source, target, devset, output. Example: ``target={"nargs": 1}``.
+    Options: config, set, source, target, devset, output. Example: ``target={"nargs": 1}``.
     """
     for name, usual in _SHARED.items():
         if name in names or name in changes:

@@ -14,17 +14,17 @@ class ConfigError(AlignAttError, ValueError):
 
 
 class Strict(BaseModel):
-    """A frozen part of the configuration that refuses unknown keys."""
+    """A frozen part of the configuration that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
-    """Describe the fault of one key, and name the nearest known key."""
+    """Describe the error of one key; suggest the nearest known key if the key is unknown."""
     keys: list[str] = []
-    owner = model  # of the last key
+    owner = model  # contains the last key
     for part in map(str, error["loc"]):
-        if part in POLICIES and keys in ([], ["policy"]):  # pydantic adds the union's member
+        if part in POLICIES and keys in ([], ["policy"]):  # pydantic adds the union member's name
             model = owner = POLICIES[part]
             continue
         owner, model = model, _model_of(model, part)
@@ -43,7 +43,7 @@ def explain(model: type[BaseModel], error: dict[str, Any]) -> str:
 
 
 def _model_of(model: type[BaseModel], key: str) -> type[BaseModel]:
-    """Return the model of a key; keys of mappings are not fields and keep ``model``."""
+    """Return the model of a key's value; mapping keys are not fields, so ``model`` is kept."""
     annotation = model.model_fields[key].annotation if key in model.model_fields else None
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -18,7 +18,7 @@ ANY = "*"
 
 
 class HeadSetError(AlignAttError, ValueError):
-    """A head set is missing, malformed, or does not belong to the model and direction in use."""
+    """A head set is missing or malformed, or does not fit the model and direction in use."""
 
 
 class HeadSet(BaseModel, frozen=True):
@@ -28,16 +28,16 @@ class HeadSet(BaseModel, frozen=True):
         name: file name without its suffix.
         model: the calibrated model, in the form of ``models.translation.path``.
         revision: revision of that model; ``None`` for embedded checkpoints.
-        direction: e.g. ``"en-de"``, or ``"en-*"`` for a set for any target.
+        direction: e.g. ``"en-de"``; ``"en-*"`` applies to any target.
         row: the query whose attention rows were scored.
         heads: ``(layer, head)`` pairs, best first.
         ts: Translation Score of each head.
         num_layers: number of decoder layers of the model.
         num_heads: number of attention heads per layer.
-        ts_matrix: Translation Score of every head, ``[layers][heads]``; ``None`` if not known.
+        ts_matrix: Translation Score of every head, ``[layers][heads]``; ``None`` if unknown.
         provisional: whether the scores were measured with another prompt or for other targets.
-        prompt_sha256: hash of the prompt with which the scores were measured, see
-            ``PromptConfig.digest``; ``None`` if unknown.
+        prompt_sha256: hash of the prompt with which the scores were measured (see
+            ``PromptConfig.digest``); ``None`` if unknown.
     """
 
     name: str
@@ -79,10 +79,10 @@ class HeadSet(BaseModel, frozen=True):
         return every or dict(zip(self.heads, self.ts, strict=True))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
-        """Return the ``k`` best heads; refuse a set with fewer heads."""
+        """Return the ``k`` best heads; reject a set with fewer heads."""
         if not 1 <= k <= len(self.heads):
             raise HeadSetError(
-                f"head set {self.name} has {len(self.heads)} heads, but policy.top_k is {k}"
+                f"head set {self.name} contains {len(self.heads)} heads, but policy.top_k is {k}"
             )
         return self.heads[:k]
 
@@ -94,7 +94,7 @@ class HeadSet(BaseModel, frozen=True):
         direction: str,
         revision: str | None = None,
     ) -> None:
-        """Refuse a model, revision, shape or direction that was not calibrated.
+        """Reject a model, revision, shape or direction for which the set was not calibrated.
 
         ``None`` stands for an unknown shape or for the revision of a local directory.
         """
@@ -122,7 +122,7 @@ def for_any(direction: str) -> str:
 
 
 def load_head_set(name: str) -> HeadSet:
-    """Load ``head_sets/NAME.json`` or a JSON file given by its path."""
+    """Load ``head_sets/NAME.json`` or the JSON file at a path."""
     try:
         path = find_resource("head_sets", name, (".json",))
     except FileNotFoundError as error:

@@ -1,6 +1,6 @@
-"""Find languages by code or name, in the spelling of Simulstream clients.
+"""Find languages by code or name, as Simulstream clients spell them.
 
-The languages are in ``languages.yaml``.
+``languages.yaml`` lists the languages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from alignatt_agent.types import AlignAttError
 
 
 class LanguageError(AlignAttError, ValueError):
-    """A language is unknown or not supported; the message lists the supported languages."""
+    """A language is unknown or not supported, or its word splitter is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Language:
         timed: whether Qwen3's forced aligner was trained on the language.
         rtl: whether the language is written from right to left.
         splitter: package that splits words for the aligner if white space does not separate them.
-        sample: a sentence with the same meaning in every language, see ``sample_tokens``.
+        sample: a sentence with the same meaning in every language (see ``sample_tokens``).
         also: other codes and names, in lower case.
     """
 
@@ -49,16 +49,16 @@ class Language:
 
     @property
     def latency_unit(self) -> str:
-        """Return the unit in Simulstream and OmniSTEval: ``"word"`` or ``"char"``."""
+        """Return the latency unit in Simulstream and OmniSTEval: ``"word"`` or ``"char"``."""
         return "word" if self.spaced else "char"
 
     def check_spoken(self, aligned: bool = True, recognizer: str = "qwen3-asr") -> Language:
-        """Return this language if it can be recognized and, with ``aligned``, also aligned.
+        """Return this language if it can be recognized and, if ``aligned``, also be aligned.
 
         Recognizers other than Qwen3-ASR check the language themselves.
 
         Raises:
-            LanguageError: it cannot be recognized, or its splitter is not installed.
+            LanguageError: the language cannot be recognized, or its splitter is not installed.
         """
         if recognizer == "qwen3-asr" and not self.heard:
             raise LanguageError(
@@ -67,7 +67,7 @@ class Language:
             )
         if aligned and self.splitter is not None:
             try:
-                importlib.import_module(self.splitter)  # now, because it is slow in the first chunk
+                importlib.import_module(self.splitter)  # the import would delay the first chunk
             except ImportError as error:
                 raise LanguageError(
                     f"{self.name} needs the word splitter {self.splitter}, which cannot be loaded "
@@ -92,7 +92,7 @@ _BY_NAME = {
 
 
 def sample_tokens(tokenizer: Any, name: str) -> int:
-    """Return the tokens of a language's sample: per letter 0.2 in English, 0.9 in Greek, Hindi."""
+    """Return the token count of a sample: 0.2 per letter in English, 0.9 in Greek and Hindi."""
     return len(tokenizer.encode(language(name).sample, add_special_tokens=False))
 
 

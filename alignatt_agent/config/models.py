@@ -12,7 +12,7 @@ SHARE = "gpu_memory_utilization"
 """vLLM's argument for the share of GPU memory that an engine reserves."""
 
 AUTO = "auto"
-"""Value of an engine argument that is chosen for this machine."""
+"""Value that requests an automatic choice of an engine argument for this machine."""
 
 DEFAULT_SHARE = 0.92
 """vLLM's default share, used if a configuration sets none."""
@@ -25,11 +25,11 @@ class ModelConfig(Strict):
         path: id on the Hugging Face hub, or a directory (a relative path is looked up in the
             working directory and in the checkout).
         revision: pinned commit of a hub id.
-        smaller: checkpoint (``ID`` or ``ID@REVISION``) that replaces ``models.asr`` if that does
-            not fit on a GPU whose memory is planned (``gpu_memory_utilization: auto``).
+        smaller: checkpoint (``ID`` or ``ID@REVISION``) that replaces ``models.asr`` on a GPU with
+            too little memory, if the memory is planned (``gpu_memory_utilization: auto``).
         dtype: computation type of the engine; use ``float16`` on GPUs older than Ampere.
         runtime: ``vllm``, or ``ctranslate2`` for Whisper in the format of CTranslate2, on a CPU.
-        quantize: ``int8``: `alignatt fetch` converts the checkpoint to 8-bit weights and
+        quantize: ``int8`` makes `alignatt fetch` convert the checkpoint to 8-bit weights and
             activations, the fastest form on a CPU (docs/results/real.md).
         gguf: file of the checkpoint to convert, if the weights are in GGUF format.
         engine: further arguments of the runtime: vLLM's ``EngineArgs``, or those of
@@ -63,7 +63,7 @@ class ModelConfig(Strict):
 
 
 class ModelsConfig(Strict):
-    """The checkpoints of the cascade; without an aligner, see ``SpeechConfig.times``."""
+    """The checkpoints of the cascade; the aligner is optional (see ``SpeechConfig.times``)."""
 
     asr: ModelConfig
     aligner: ModelConfig | None = None
@@ -88,7 +88,7 @@ class ModelsConfig(Strict):
 
 
 def written_shares(models: ModelsConfig) -> dict[str, float]:
-    """Return the share of GPU memory of every engine whose share is not ``auto``, by role."""
+    """Return the GPU memory share of every engine whose share is not ``auto``, by role."""
     engines = {role: getattr(models, role).engine for role in models.engine_roles}
     shares = {role: engine.get(SHARE, DEFAULT_SHARE) for role, engine in engines.items()}
     return {role: float(share) for role, share in shares.items() if share != AUTO}

@@ -24,21 +24,21 @@ _PLACEHOLDERS = {"source_language": "", "target_language": "", "context": ""}
 class PromptWording(Strict):
     """Wording of the prompt around the source, in the model's chat template.
 
-    ``{source_language}`` and ``{target_language}`` stand for English names, ``{context}`` for the
-    names and terms of the talk; a literal brace is doubled.
+    ``{source_language}`` and ``{target_language}`` stand for language names, and ``{context}``
+    stands for the names and terms of the talk. Literal braces must be doubled.
 
     Attributes:
-        system: system turn; ``null`` for models whose template refuses a system turn.
+        system: system turn; ``null`` for models whose template rejects a system turn.
         before: text of the user turn before the source.
         after: text of the user turn after the source.
-        names: names of languages in the prompt, by code, if they are not the English names.
+        names: language names in the prompt, by code, if they differ from the English names.
         chat: whether the chat template formats the turn; ``false`` for models that were trained on
-            plain text. Then there is no system turn, and ``before`` must contain the token that
-            begins a text, if the model has one.
-        language_codes: whether the template receives only the source and both language codes,
-            like the template of TranslateGemma.
+            plain text. Without a chat template, there is no system turn, and ``before`` must
+            contain the beginning-of-text token, if the model has one.
+        language_codes: whether the template receives only the source and both language codes, as
+            TranslateGemma requires.
         template_arguments: variables of the chat template, e.g. ``{thinking: false}`` or a fixed
-            ``date_string``; ``enable_thinking`` is false if not given.
+            ``date_string``; ``enable_thinking`` defaults to false.
     """
 
     system: str | None = SYSTEM
@@ -72,25 +72,25 @@ class PromptWording(Strict):
         return self
 
     def name(self, spoken: str) -> str:
-        """Return the name of a language in the prompt, from its English name or code."""
+        """Return a language's name in the prompt; ``spoken`` is its English name or code."""
         found = language(spoken)
         return self.names.get(found.code, found.name)
 
 
 class PromptConfig(PromptWording):
-    """The wording of every direction.
+    """The prompt wording for all language directions.
 
     Attributes:
         context: text for ``{context}`` if there are names and terms, which fill ``{terms}``; terms
             with a translation into the target are excluded.
-        terms: text after a source with translated terms, which replace ``{terms}``; empty for a
-            model that would translate this text.
-        history: number of closed sentences, with translations, before the open one, as chat turns
-            if the template allows; it grows to three times this number before it is cut, so
-            that most prompts continue the previous one (prefix cache).
-        history_tokens: maximum length of the history, which is cut by whole sentences.
+        terms: text after a source that contains terms with translations, which fill ``{terms}``;
+            empty for a model that would translate this text.
+        history: number of closed sentences, with translations, before the open sentence, as chat
+            turns if the template allows them. The history grows to three times this number before
+            it is cut, so that most prompts extend the previous prompt (prefix cache).
+        history_tokens: maximum length of the history, in tokens; only whole sentences are cut.
         languages: different wording for a spoken or target language, by code, as the authors of
-            some models recommend; the wording of the target has priority.
+            some models recommend; the wording of the target takes precedence.
     """
 
     context: str = " Names and terms of the talk: {terms}."
@@ -100,11 +100,11 @@ class PromptConfig(PromptWording):
     languages: dict[str, PromptWording] = Field(default_factory=dict)
 
     def wording(self, source: str, target: str) -> PromptWording:
-        """Return the wording of a direction, by language codes."""
+        """Return the wording for a direction, given by two language codes."""
         return self.languages.get(target) or self.languages.get(source) or self
 
     def digest(self, source: str, target: str) -> str:
-        """Return a hash of the prompt's wording in a direction, 12 hexadecimal digits."""
+        """Return a 12-digit hexadecimal hash of the prompt's wording for a direction."""
         wording = self.wording(source, target)
         turn = wording.model_dump(include=PromptWording.model_fields.keys() - {"names"})
         names = [wording.names.get(code) for code in (source, target)]

@@ -6,12 +6,12 @@ import warnings
 QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
-    # Python warns when it removes the semaphores of engines that ended.
+    # Python warns when it removes the semaphores of engines that have exited.
     "PYTHONWARNINGS": "ignore::FutureWarning,ignore:resource_tracker:UserWarning",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TORCH_LOGS": "-all",
 }
-"""Engines inherit these variables: three engines write hundreds of lines while they start."""
+"""Variables that engines inherit; without them, three engines print hundreds of start-up lines."""
 
 
 def quieten() -> None:

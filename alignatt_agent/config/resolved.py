@@ -13,7 +13,7 @@ from alignatt_agent.types.engines import Readout
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A configuration that is ready to run, see ``resolve``.
+    """A configuration that is ready to run (see ``resolve``).
 
     Attributes:
         config: the configuration.
@@ -28,25 +28,25 @@ class Resolved:
 
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:
-        """Every ``(layer, head)`` that a draft into any target reads, sorted."""
+        """All ``(layer, head)`` pairs that drafts into any target read, sorted."""
         top_k = {code: self.config.policy_for(code).top_k for code in self.head_sets}
         read = (item.top(top_k[code]) for code, item in self.head_sets.items())
         return tuple(sorted({head for heads in read for head in heads}))
 
     def readout(self, source: Language, target: Language) -> Readout:
-        """Return the readout of a direction; raise ``HeadSetError`` without a head set."""
+        """Return the readout for a direction; raise ``HeadSetError`` if it has no head set."""
         found = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
         return readout_for(self.config, found, target)
 
     def aligned(self, source: Language) -> bool:
-        """Whether the aligner or the recognizer returns word times in a spoken language."""
+        """Return whether the aligner or the recognizer provides word timestamps for a language."""
         models = self.config.models
         if models.asr.runtime == "ctranslate2":
             return self.config.speech.times == "aligner"
         return source.timed and models.aligner is not None
 
     def check_shape(self, num_layers: int, num_heads: int) -> None:
-        """Refuse head sets that were calibrated on a model of another shape."""
+        """Reject head sets that were calibrated on a model of another shape."""
         model = self.config.models.translation
         for item in self.head_sets.values():
             item.check(model.path, num_layers, num_heads, item.direction, model.revision)
@@ -59,13 +59,13 @@ class Resolved:
             if item.prompt_sha256 not in (None, ours):
                 found.append(
                     f"head set {item.name} was calibrated with another prompt "
-                    f"({item.prompt_sha256}) than that of the configuration for {target} ({ours}): "
+                    f"({item.prompt_sha256}), not with the configuration's for {target} ({ours}): "
                     "other heads may follow the source; run `alignatt calibrate run --config`"
                 )
         return found
 
     def identities(self) -> dict[str, str]:
-        """Name the checkpoint of each role: ``id@revision``, or the path with a fingerprint."""
+        """Return the checkpoint of each role as ``id@revision`` or as a path with a fingerprint."""
         return {
             role: identity(getattr(self.config.models, role), getattr(self.checkpoints, role))
             for role in self.config.models.roles
@@ -75,11 +75,11 @@ class Resolved:
 def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
     """Load and check head sets, and find checkpoints, before a model is loaded.
 
-    ``targets`` are codes of further target languages; ``live``: speech arrives in chunks.
+    ``targets`` are additional target language codes; ``live`` means that speech arrives in chunks.
 
     Raises:
         LanguageError: the spoken language cannot be transcribed with this configuration.
-        HeadSetError: a direction has no head set, or a head set of another model.
+        HeadSetError: a head set is missing or was calibrated for another model.
         CheckpointError: checkpoints are missing; the message names all of them.
     """
     aligned = live and config.models.aligner is not None
@@ -96,13 +96,13 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
 
 
 def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
-    """Load the head set of a target code or of ``ANY``; its model may be missing."""
+    """Load the head set for a target code or for ``ANY``; its model may be missing."""
     name = config.head_sets.get(target, config.head_sets.get(ANY))
     return _fitting(config, load_head_set(name) if name else None, source, target)
 
 
 def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
-    """Return the readout of drafts into ``target``."""
+    """Return the readout for drafts into ``target``."""
     policy = config.policy_for(target.code)
     return Readout(head_set.top(policy.top_k), head_set.row, policy.reads == "probabilities")
 
@@ -115,10 +115,10 @@ def _fitting(
         known = ", ".join(config.head_sets) or "none"
         without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
         raise HeadSetError(
-            f"no head set for {direction}; the configuration has head_sets for "
-            f"{known}: add one, or set policy.name to {', '.join(without)}"
+            f"no head set for {direction}; the configuration contains head_sets for "
+            f"{known}: add one, or set policy.name to one of {', '.join(without)}"
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)
-    head_set.top(config.policy_for(target).top_k)  # refuses a set with fewer heads
+    head_set.top(config.policy_for(target).top_k)  # rejects a set with fewer heads
     return head_set

@@ -20,7 +20,7 @@ def find_path(path: str | Path) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """Read UTF-8 text without its byte order mark; refuse other encodings."""
+    """Read UTF-8 text without its byte order mark; reject other encodings."""
     try:
         data = path.read_bytes()
         text, bad = data.decode("utf-8-sig"), data.find(b"\0")
@@ -36,20 +36,20 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of ``read_text``, split only at line breaks, like the scorers."""
+    """Return the lines of a text file, split only at line breaks, as the scorers do."""
     text = read_text(path).removesuffix("\n")
     return text.split("\n") if text else []
 
 
 def known_resources(kind: str, suffix: str) -> list[str]:
-    """Return the names of the packaged files of a kind, e.g. ``"agent_configs"``."""
+    """Return the names of the packaged files of a resource kind, e.g. ``"agent_configs"``."""
     return sorted({item.stem for folder in _folders(kind) for item in folder.glob(f"*{suffix}")})
 
 
 def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
     """Find a packaged file by its name without suffix, or any file by its path.
 
-    ``suffixes`` lists the accepted suffixes; packaged files have the first one.
+    ``suffixes`` lists the accepted suffixes; packaged files use the first one.
     """
     path = Path(name).expanduser()
     if path.suffix in suffixes and path.is_file():
@@ -69,5 +69,5 @@ def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
 
 
 def _folders(kind: str) -> tuple[Path, Path]:
-    """Return the folders of a kind: at the top of a checkout, and in an installed wheel."""
+    """Return the folders of a resource kind, in a checkout and in an installed wheel."""
     return CHECKOUT_ROOT / kind, PACKAGE_ROOT / "data" / kind

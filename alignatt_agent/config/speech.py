@@ -12,34 +12,34 @@ from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.resources import find_path, read_lines
 
 CONTEXTS = "contexts"
-"""Folder of a dev set with the names and terms of its talks, one ``TALK.txt`` per talk."""
+"""Folder in a dev set for the names and terms of its talks, one ``TALK.txt`` per talk."""
 
 
 class SpeechConfig(Strict):
     """Settings of speech recognition and of the live tail.
 
     Attributes:
-        recognizer: family of ``models.asr``; ``gemma4-audio`` is the audio tower of the translation
-            model: ``models.asr`` names the same checkpoint, and one engine serves both.
-        context: names and terms of the talk for the recognizer's system turn, some with a
-            translation (see ``config.terms``): a list, the path of a text file, the path of a
-            folder with ``TALK.txt`` for every talk, or a mapping of talks to lists. Files are read
-            immediately, so that a resolved configuration is complete. If it is not given, an
+        recognizer: model family of ``models.asr``. ``gemma4-audio`` is the audio tower of the
+            translation model: ``models.asr`` is the same checkpoint, and one engine serves both.
+        context: names and terms of the talk for the recognizer's system turn, optionally with
+            translations (see ``config.terms``): a list, the path of a text file, the path of a
+            folder with a ``TALK.txt`` for every talk, or a mapping from talks to lists. Files are
+            read immediately, so that a resolved configuration is complete. If no context is set, an
             evaluation uses the ``contexts`` of the dev set.
         min_start_s: seconds of audio that must arrive before translation starts.
-        hold_back_ms: time from the end of a word until it is accessible; higher values wait longer
-            for a more reliable transcript.
+        hold_back_ms: delay between the end of a word and the time when the word becomes accessible;
+            a longer delay makes the transcript more reliable.
         stable_only: whether a word is accessible only if two successive hypotheses contain it.
-        times: source of word times. ``aligner``: the forced aligner, or the recognizer itself if
-            its runtime is ``ctranslate2``. ``first_heard``: a word ends when another word follows
-            it, so times are approximate. A language that the aligner does not support always uses
-            ``first_heard``, without an aligner.
+        times: source of word timestamps. ``aligner``: the forced aligner, or the recognizer itself
+            if its runtime is ``ctranslate2``. ``first_heard``: a word ends when another word
+            follows it, so timestamps are approximate. A language that the aligner does not support
+            always uses ``first_heard``, without an aligner.
         commit: when a sentence of the live tail is committed. ``agreed``: two successive
-            hypotheses agree on its end (the paper's rule). ``ended``: in addition, its last word is
-            accessible, and the next sentence has begun or the speaker pauses. If it ends at the
-            same time in both hypotheses, its words need not agree. A long pause ends any sentence.
-        max_tail_s: maximum audio that is transcribed again; a longer tail commits its stable
-            prefix at a word boundary.
+            hypotheses agree on its end (the paper's rule). ``ended``: its last word is also
+            accessible, and the next sentence has begun or the speaker pauses. If both hypotheses
+            end the sentence at the same time, its words may differ. A long pause ends any sentence.
+        max_tail_s: maximum length of audio that is transcribed again, in seconds; a longer tail
+            commits its stable prefix at a word boundary.
     """
 
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"
@@ -75,7 +75,7 @@ class SpeechConfig(Strict):
 
     @property
     def contexts(self) -> dict[str, str]:
-        """Return every possible context by talk; the key is ``""`` if all talks share one."""
+        """Return every non-empty context by talk; the key is ``""`` if all talks share one."""
         talks = self.context if isinstance(self.context, dict) else [""]
         return {talk: text for talk in talks if (text := self.context_of(talk))}
 
@@ -92,7 +92,7 @@ def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         return _lines(found)
     texts = {normalize("NFC", file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
     if not texts:
-        raise ValueError(f"{found} has no TALK.txt with names and terms of a talk")
+        raise ValueError(f"{found} contains no TALK.txt with names and terms of a talk")
     return texts
 
 

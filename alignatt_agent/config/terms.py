@@ -11,7 +11,7 @@ from alignatt_agent.config.languages import LANGUAGES
 from alignatt_agent.types.running_text import split_words
 
 INFLECTION = 3
-"""Minimum letters of a word that may be inflected, and maximum letters of an inflection."""
+"""Minimum length of a word that may be inflected, and maximum length of its ending (letters)."""
 
 _CODES = {item.code for item in LANGUAGES}
 _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
@@ -30,11 +30,11 @@ class Term:
     translations: Mapping[str, str]
 
     def translation(self, target: str) -> str | None:
-        """Return the translation into a target, given by its code."""
+        """Return the translation for a target code, or ``None`` if there is none."""
         return self.translations.get(target, self.translations.get(ANY))
 
     def occurs(self, words: Sequence[str]) -> bool:
-        """Whether the term or an inflected form is among the words of a sentence."""
+        """Return whether the words of a sentence contain the term or an inflected form of it."""
         ours = split_words(self.text)
         starts = range(len(words) - len(ours) + 1)
         return any(all(map(_same, ours, words[start:])) for start in starts)
@@ -44,13 +44,13 @@ def read_terms(context: str) -> tuple[Term, ...]:
     """Parse names and terms, one per line.
 
     Raises:
-        ConfigError: a translation is missing, or only some translations of a line have a target.
+        ConfigError: a translation is missing, or only some translations of a line specify a target.
     """
     return tuple(_parse(line.strip()) for line in context.split("\n") if line.strip())
 
 
 def spoken_terms(context: str) -> str:
-    """Return the names and terms without translations, one per line, for a recognizer."""
+    """Return the names and terms for a recognizer: one per line, without their translations."""
     return "\n".join(term.text for term in read_terms(context))
 
 
@@ -70,11 +70,11 @@ def _parse(line: str) -> Term:
     return Term(text.strip(), named)
 
 
-@lru_cache(maxsize=1 << 16)  # called for every term and word of a draft
+@lru_cache(maxsize=1 << 16)  # called for every term and source word of a prompt
 def _same(ours: str, heard: str) -> bool:
     ours, heard = (re.sub(r"^\W+|\W+$", "", word) or word for word in (ours, heard))
     begin, word = ours.casefold(), heard.casefold()
-    # "Mark" must not match "market": an inflected name keeps its capital.
+    # "Mark" must not match "market": an inflected name keeps its capital letter.
     small = ours[0].isupper() and not heard[0].isupper()
     longer = 0 < len(word) - len(begin) <= INFLECTION <= len(begin)
     return begin == word or (longer and not small and word.startswith(begin))

@@ -11,7 +11,7 @@ Status = Literal["ok", "warn", "FAIL"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the report; ``FAIL`` makes the doctor exit with 1."""
+    """One line of the report; ``FAIL`` makes the doctor exit with status 1."""
 
     name: str
     status: Status
@@ -20,17 +20,17 @@ class Check:
 
     @classmethod
     def judged(cls, name: str, good: bool, found: str, fix: str, bad: Status = "FAIL") -> Check:
-        """Return ``ok``, or the status ``bad`` with the fix."""
+        """Return an ``ok`` check if ``good``, or else a check with status ``bad`` and the fix."""
         return cls(name, "ok", found) if good else cls(name, bad, found, fix)
 
     @classmethod
     def failed(cls, name: str, message: object, fix: str = "") -> Check:
-        """Return a failure; a fix in the message, after a semicolon, replaces ``fix``."""
+        """Return a failed check; a fix after a semicolon in the message replaces ``fix``."""
         found, _, own = str(message).partition("; ")
         return cls(name, "FAIL", found, own or fix)
 
     def __str__(self) -> str:
-        """Format the check as a line, with the fix on a second one."""
+        """Format the check as one line, with the fix on a second line."""
         line = f"{self.status:<5} {self.name:<24} {self.found}"
         return f"{line}\n{'':6}{'':<24} fix: {self.fix}" if self.fix else line
 

@@ -7,9 +7,9 @@ Examples:
     alignatt doctor --config default-low
   run only the checks that load no model:
     alignatt doctor --config default-low --no-engines
-  measure how many speakers this machine can serve at once:
+  measure how many speakers this machine can serve concurrently:
     alignatt doctor --config default-low --speakers 1 2 4 8
-  compute whether the models fit on a GPU of 24 GiB, and with which shares (needs no GPU):
+  compute whether the models fit on a GPU with 24 GiB, and with which shares (needs no GPU):
     alignatt doctor --config default-low --gpu 24
   show which GPUs are fast enough (computed, not measured on a GPU):
     alignatt doctor --config default-low --predict
@@ -17,10 +17,10 @@ Examples:
 checks
   Static checks cover versions, torchvision, the device, checkpoints and their revisions, memory,
   the memory shares, and whether head sets and prompts fit the translation model.
-  Engine checks start all engines. They report the key layout and compare attention rows with those
-  of Transformers. They also compare drafts with and without rows, verify early stop, measure the
-  time per token, and process a second of noise. On a GPU, they verify the faster modes of the
-  translation engine (see `alignatt prove --help`).
+  Engine checks start all engines, report the key layout, and compare attention rows with those of
+  Transformers. Engine checks also compare drafts with and without rows, verify early stop, measure
+  the time per token, and process one second of noise. On a GPU, the faster modes of the translation
+  engine are verified (see `alignatt prove --help`).
 
 exit status: 0 no check failed; 1 a check failed; 2 the arguments are invalid
 """
@@ -55,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--config", default="micro-low", help=f"{CONFIG_HELP}; default %(default)s")
     add("--no-engines", action="store_true", help="run only the static checks, which load no model")
-    text = "only print the memory shares of the engines on a GPU with GIB of memory"
+    text = "only print the memory shares of the engines on a GPU with this much memory"
     add("--gpu", type=float, metavar="GIB", help=text)
     text = "only print computed real-time factors and shortest chunks for several GPUs"
     add("--predict", action="store_true", help=text)
@@ -71,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 def examine(
     config: AgentConfig, arguments: argparse.Namespace, runtime: Runtime
 ) -> Iterator[Check]:
-    """Run all checks; checks with engines run only if the others pass."""
+    """Run all checks; the engine checks run only if the static checks pass."""
     static, smaller = [], config.models.asr.smaller
     with suppress(ConfigError):  # reported as a check
         config = config.model_copy(update={"models": runtime.planned(config)})
@@ -90,7 +90,7 @@ def examine(
 
         targets = arguments.target or [code for code in config.head_sets if code != ANY]
         if not targets or min(arguments.speakers) < 1:
-            raise ConfigError("--speakers: expected at least 1 stream; --target: languages")
+            raise ConfigError("expected at least 1 stream in --speakers and 1 target language")
         resolved = runtime.resolve(config, targets)
         given = arguments.devset, targets, arguments.speakers
         yield from speakers.examine(runtime, resolved, *given)
@@ -119,7 +119,7 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
 
 
 def predictions(name: str) -> Iterator[str]:
-    """Format the predictions for a shipped configuration, see ``lab/cost``."""
+    """Format the predictions for a shipped configuration (see ``lab/cost``)."""
     known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
     if name not in known:
         raise ConfigError(f"--predict: got {name}; expected one of {', '.join(known)}")
@@ -134,7 +134,7 @@ def predictions(name: str) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     from transformers.utils import logging  # the import reads the environment
 

@@ -19,7 +19,7 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError
 from alignatt_agent.types import AlignAttError
 
 _BFLOAT16_SINCE = 8.0
-"""Lowest compute capability with which vLLM supports bfloat16."""
+"""Lowest compute capability for which vLLM supports bfloat16."""
 
 
 def check_checkpoints(
@@ -27,7 +27,7 @@ def check_checkpoints(
 ) -> tuple[list[Check], dict[str, ModelConfig]]:
     """Check the checkpoints of a configuration; return those on this machine, with local paths.
 
-    ``smaller`` is the value of ``models.asr.smaller``, if the recognizer may be that model.
+    ``smaller`` is the configured ``models.asr.smaller``, which may have replaced ``models.asr``.
     """
     checks: list[Check] = []
     found: dict[str, ModelConfig] = {}
@@ -64,8 +64,8 @@ def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
                 f"bfloat16 needs {_BFLOAT16_SINCE} (Ampere) or higher"
             )
             fix = (
-                "set dtype to float16 (float32 for Gemma-3, which vLLM refuses in float16), "
-                "or use a newer card"
+                "set dtype to float16 (float32 for Gemma-3, which vLLM rejects in float16), "
+                "or use a newer GPU"
             )
             checks += [Check(f"{role} dtype", "FAIL", found, fix) for role in asked]
     return checks
@@ -78,11 +78,11 @@ def check_asking(resolved: Resolved) -> Check:
         check_requests(resolved)
     except AlignAttError as error:
         return Check.failed(name, error, "correct speech.context or prompt")
-    return Check(name, "ok", "the templates accept all turns, and names and terms fit")
+    return Check(name, "ok", "the templates accept all turns, and the names and terms fit")
 
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
-    """Compare the engines' memory with the free memory; ``weights`` has bytes by role."""
+    """Compare the engines' memory with the free memory; ``weights`` maps roles to bytes."""
     name = "memory of the engines"
     if machine.extra == "cuda":
         if not machine.gpus:
@@ -134,7 +134,7 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
 
 
 def decoder_shape(model: ModelConfig) -> tuple[int, int]:
-    """Return decoder layers and heads per layer, from the checkpoint's ``config.json``."""
+    """Return the numbers of decoder layers and heads per layer, from ``config.json``."""
     config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
     text = config.get("text_config", config)
     return text["num_hidden_layers"], text["num_attention_heads"]

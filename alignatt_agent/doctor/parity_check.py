@@ -19,31 +19,31 @@ from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Readout
 
 PARITY_TOKENS = 8
-"""Length of the drafts whose rows are compared."""
+"""Length of the drafts whose rows are compared, in tokens."""
 
 REPORT_ROWS = "do not use this engine: its rows are wrong. Report this output to the maintainers"
 
-OTHER_TYPE = "set models.translation.dtype to bfloat16, where both round equally, and run again"
+OTHER_TYPE = "set models.translation.dtype to bfloat16, in which both round equally, and run again"
 
 OTHER_MODEL = (
-    "the rows are correct, but vLLM or Transformers implements the model wrongly. Use another "
+    "the rows are correct, but vLLM or Transformers implements the model incorrectly. Use another "
     "model, or find out which implementation is wrong"
 )
 
 MAX_FP32 = 1e-4
-"""Largest permitted difference of a row in float32."""
+"""Largest permitted difference between attention weights or masses in float32."""
 
 MEAN_BF16 = 4e-4
-"""Largest mean difference in bfloat16 on a trained model, as in the paper."""
+"""Largest permitted mean difference in bfloat16 on a trained model, as in the paper."""
 
 MAX_LOGPROB = 1e-2
-"""Largest permitted difference of log-probabilities of the same tokens in float32. Above it, vLLM
-and Transformers compute different functions, and rows cannot be compared (measured: 2e-4 for equal
-models, 0.2 for Cohere2, whose window is one position wider in vLLM, and 14 for OLMoE, which vLLM
-does not clip)."""
+"""Largest permitted difference between log-probabilities of the same tokens in float32. Above this
+bound, vLLM and Transformers compute different functions, and rows cannot be compared. Measured:
+2e-4 for equal models, 0.2 for Cohere2, whose window is one position wider in vLLM, and 14 for
+OLMoE, which vLLM does not clip."""
 
 MAX_XIELU = 1e-2
-"""Largest difference that vLLM's xIELU explains in float32 (measured: 6e-4 on Apertus)."""
+"""Largest difference in float32 that vLLM's xIELU can explain (measured: 6e-4 on Apertus)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class Case:
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
     """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
 
-    In float32, both are equal up to rounding. In other types the mean difference stays below the
-    paper's bound, or below the rounding noise of Transformers itself if that is larger.
+    In float32, both are equal up to rounding. In other types, the mean difference stays below the
+    paper's bound or the rounding noise of Transformers, whichever is larger.
     """
     name = "rows against Transformers"
     loads = 1 if dtype == "float32" else 2
     need, free = weight_bytes(model) * 2 * loads, free_memory()
     if need > free:
-        found = f"skipped: the reference needs {need / GIB:.1f} GiB, {free / GIB:.1f} GiB are free"
-        return Check(name, "warn", found, "free main memory and run again")
+        found = f"skipped: the reference needs {need / GIB:.1f} GiB; {free / GIB:.1f} GiB are free"
+        return Check(name, "warn", found, "free main memory, and run the command again")
     answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
     asked = [
         (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
@@ -99,8 +99,8 @@ def logprob_gap(
 ) -> tuple[float, float]:
     """Compare log-probabilities of sampled tokens with those of Transformers in the same type.
 
-    Returns the largest difference and its bound: outside float32 at least four times the rounding
-    noise of Transformers itself.
+    Returns the largest difference and its bound. Outside float32, the bound is at least four times
+    the rounding noise of Transformers.
     """
     answers = [(case.prompt, drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
     known = [np.array([next(iter(found.values())) for _, best in answers for found in best])]
@@ -127,15 +127,15 @@ def _reference(
 class Gap:
     """Differences between rows of the same tokens."""
 
-    largest: float = 0.0  # difference of an attention weight of the source span
-    mean: float = 0.0  # difference there
-    mass: float = 0.0  # largest difference of a mass outside the span
-    weights: int = 0  # compared attention weights
-    rows: int = 0  # rows of one head with any weight on the source
-    same_peak: int = 0  # those whose source argmax is the same
+    largest: float = 0.0  # largest difference between attention weights on the source
+    mean: float = 0.0  # mean of these differences
+    mass: float = 0.0  # largest difference between attention masses outside the source
+    weights: int = 0  # number of compared attention weights
+    rows: int = 0  # number of single-head rows with any weight on the source
+    same_peak: int = 0  # number of these rows with the same source argmax
 
     def add(self, ours: AttentionRows, theirs: AttentionRows) -> None:
-        """Add the rows of one draft."""
+        """Add the differences between the rows of one draft."""
         gap = np.abs(ours.source - theirs.source, dtype=np.float64)
         if not gap.size:
             return
@@ -154,7 +154,7 @@ class Gap:
     def missed_exactness(self) -> list[str]:
         """Return the float32 bounds that are exceeded."""
         problems = []
-        # Written so that NaN fails.
+        # The comparisons are negated so that NaN fails.
         if not self.largest <= MAX_FP32:
             problems.append(f"max |dA| {self.largest:.1e} > {MAX_FP32:.0e}")
         if not self.mass <= MAX_FP32:
@@ -162,16 +162,16 @@ class Gap:
         return problems + missed("argmax", self.same_peak, self.rows)
 
     def missed_mean(self, floor: Gap) -> list[str]:
-        """Return the exceeded bound of other types: the larger of the paper's and the noise."""
+        """Return the exceeded bound for other types: the paper's bound or, if larger, the noise."""
         if self.mean <= max(MEAN_BF16, floor.mean):
             return []
         return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"]
 
 
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
-    """Report that vLLM and Transformers compute different functions.
+    """Return a message if vLLM and Transformers compute different functions.
 
-    In this case, log-probabilities of the same tokens differ by more than rounding.
+    Log-probabilities of the same tokens then differ by more than rounding errors.
     """
     if gap <= bar:  # NaN fails
         return []
@@ -182,16 +182,16 @@ def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:
 
 
 def bfloat16_constants(path: str, largest: float) -> list[str]:
-    """Report a ``largest`` difference that is caused by constants that vLLM rounds."""
+    """Return a message if constants that vLLM rounds explain the ``largest`` difference."""
     text = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
     if getattr(text, "hidden_act", None) != "xielu" or not largest <= MAX_XIELU:
         return []
     return [
-        "vLLM keeps the constants of this model's activation (xIELU) in bfloat16, Transformers in "
-        "float32: this explains the difference; the row capture is correct"
+        "vLLM keeps the constants of this model's activation (xIELU) in bfloat16, and "
+        "Transformers in float32: this explains the difference; the row capture is correct"
     ]
 
 
 def missed(what: str, same: int, total: int) -> list[str]:
-    """Report the number of equal items, unless all are equal."""
+    """Return a message with the number of equal items, unless all are equal."""
     return [f"{what}: {same} of {total} are equal"] if same < total else []

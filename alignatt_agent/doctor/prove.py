@@ -1,11 +1,11 @@
 """Verify the faster modes of the translation engine on this machine, so that engines use them.
 
-The modes are CUDA graphs (piecewise and full) and FlashAttention; on a CPU, compilation. Each mode
-drafts the same prompts as the eager mode, one by one and concurrently. Token ids, log-probabilities
-and attention rows are compared, for the eager mode also with Transformers if main memory allows.
-The result is stored in the user's cache folder for this card, driver, checkpoint, builds and heads.
-An engine with `enforce_eager: auto`, the default of the translation model on a GPU, starts in the
-fastest verified mode.
+On a GPU, the modes are CUDA graphs (piecewise and full) and FlashAttention; on a CPU, compilation.
+Each mode drafts the same prompts as the eager mode, one by one and concurrently. Token ids,
+log-probabilities and attention rows are compared. The eager mode is also compared with Transformers
+if main memory allows. The result is stored in the user's cache folder for this GPU, driver,
+checkpoint, software builds and heads. An engine with `enforce_eager: auto`, the default for the
+translation model on a GPU, starts in the fastest verified mode.
 
 Examples:
   run once on a new machine, and again after an update:
@@ -38,19 +38,19 @@ from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, EngineError
 
 MAX_TIE = 0.25
-"""Largest difference of log-probabilities outside float32, and of two tokens that may change
-places: bfloat16 has steps of 0.125 for logits above 16."""
+"""Largest permitted difference between log-probabilities outside float32, and between two tokens
+that may swap ranks: in bfloat16, logits above 16 have steps of 0.125."""
 
 MAX_ROW = 0.05
-"""Largest difference of an attention weight outside float32, or four times the eager noise."""
+"""Permitted attention-weight difference outside float32, or 4 times the eager noise if larger."""
 
 
 @dataclass
 class Observed:
-    """Drafts of a mode for all cases, one by one and then concurrently, and ms per token.
+    """A mode's drafts for all cases (one by one, then concurrently), and its ms per token.
 
-    ``best`` has the two best ids of each position with their log-probabilities; ``noise`` is the
-    difference between rows of decoding steps and of a prefill.
+    ``best`` contains the two best ids at each position with their log-probabilities; ``noise`` is
+    the difference between the rows of decode steps and those of a prefill.
     """
 
     drafts: list[Draft]
@@ -60,7 +60,7 @@ class Observed:
 
 
 def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
-    """Start and compare each mode, with Transformers if asked; store the verdict."""
+    """Compare all modes (the eager mode with Transformers if ``reference``); store the verdict."""
     model, heads = resolved.checkpoints.translation, resolved.heads
     transcribes = resolved.checkpoints.asr_is_translation
     eager: Observed | None = None
@@ -103,7 +103,7 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
 
 
 def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed:
-    """Draft every case, up to ``tokens`` each."""
+    """Draft every case with at most ``tokens`` tokens; measure speed and noise."""
     answers: list[Draft] = []
     for count in (1, len(asked)):
         with ThreadPoolExecutor(count) as threads:
@@ -119,7 +119,7 @@ def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed
 
 
 def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
-    """Return the faults of a mode; near-ties may differ unless ``exact`` (float32)."""
+    """Return the errors of a mode; near-ties may differ unless ``exact`` (float32)."""
     gap, moved, logs, count = Gap(), 0, 0.0, len(eager.best)
     for place, ours in enumerate(other.drafts):
         theirs, best = eager.drafts[place % count], eager.best[place % count]
@@ -159,7 +159,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     from transformers.utils import logging  # reads the environment when it is imported
 
     logging.disable_progress_bar()

@@ -27,15 +27,15 @@ SECONDS = 30.0
 """Length of an excerpt, in seconds."""
 
 Excerpt = tuple[FloatArray, str]
-"""Audio, ``[samples]``, and the code of the target language."""
+"""Audio as ``[samples]``, and the code of the target language."""
 
 
 @dataclass
 class Emitted:
     """Output of a stream."""
 
-    units: list[tuple[str, ...]] = field(default_factory=list)  # by chunk; last those of the end
-    lags: list[float] = field(default_factory=list)  # seconds after each chunk; empty unless paced
+    units: list[tuple[str, ...]] = field(default_factory=list)  # by chunk, then by the stream's end
+    lags: list[float] = field(default_factory=list)  # seconds per chunk; empty if not in real time
 
 
 def examine(
@@ -45,7 +45,7 @@ def examine(
     targets: Sequence[str],
     counts: Sequence[int],
 ) -> Iterator[Check]:
-    """Translate excerpts of a dev set in ``counts`` concurrent streams; yield a check for each."""
+    """Translate excerpts in concurrent streams; yield a check for each number in ``counts``."""
     listed, found = excerpts(devset, targets, max(counts), SECONDS), []
     with closing(runtime):
         engines = runtime.load(resolved)
@@ -55,15 +55,15 @@ def examine(
             found.append(row)
             yield _check(row)
     most = knee(found)
-    chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms are done before the next arrives"
+    chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms end before the next one arrives"
     fix = "raise chunk_ms, or run on a faster device"
     yield Check.judged("speakers", most > 0, f"this machine serves {most}: {chunk}", fix, "warn")
 
 
 def _check(row: Mapping[str, Any]) -> Check:
     count = row["streams"]
-    name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s, 95 % {row['lag_p95_s']:.2f} s"
-    found = f"{row['identical']} of {count} have the output of a single stream; {lag}"
+    name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s (p95 {row['lag_p95_s']:.2f} s)"
+    found = f"{row['identical']} of {count} emit the same output as a single stream; {lag}"
     if row["identical"] < count or not row["units"]:
         fix = "run fewer streams: concurrent streams change the output. Report this result"
         return Check(name, "FAIL", found, fix)
@@ -71,7 +71,7 @@ def _check(row: Mapping[str, Any]) -> Check:
 
 
 def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -> list[Excerpt]:
-    """Cut ``count`` pieces of ``seconds`` from the talks, with talks and targets in turn."""
+    """Cut ``count`` excerpts of ``seconds`` s; cycle through the talks and through the targets."""
     talks, frames = load_devset(devset, ()).talks, int(seconds * SAMPLE_RATE)
     listed = [soundfile.read(talk.wav, dtype="float32")[0] for talk in talks]
     found = []
@@ -88,10 +88,10 @@ def at_once(
     listed: Sequence[Excerpt],
     alone: Sequence[Emitted] = (),
 ) -> dict[str, Any]:
-    """Translate excerpts in real time, each on its engines, with staggered starts.
+    """Translate excerpts in real time, each on its item of ``engines``, with staggered starts.
 
-    Returns the number of streams with the same output as ``alone``, audio translated per second,
-    the lag of emissions, and whether all streams kept up.
+    Returns the number of streams with the same output as ``alone``, the seconds of audio translated
+    per second, the lag of emissions, and whether all streams kept up.
     """
     count, chunk_s, begin = len(listed), resolved.config.chunk_ms / 1000, time.perf_counter()
     starts = [begin + chunk_s * place / count for place in range(count)]
@@ -111,13 +111,13 @@ def at_once(
         "audio_s_per_s": round(audio_s / seconds, 2),
         "lag_p50_s": round(p50, 3),
         "lag_p95_s": round(p95, 3),
-        # A chunk that is done before the next one arrives leaves no backlog.
+        # A chunk that finishes before the next one arrives leaves no backlog.
         "kept_up": p95 <= chunk_s,
     }
 
 
 def knee(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Return the largest number of streams up to which all streams kept up; 0 for none."""
+    """Return the largest number of streams before the first that did not keep up, or 0."""
     ordered = sorted(rows, key=lambda row: int(row["streams"]))
     kept = takewhile(lambda row: row["kept_up"], ordered)
     return max((int(row["streams"]) for row in kept), default=0)
@@ -130,7 +130,7 @@ def speak(
     start: float | None = None,
     context: str = "",
 ) -> Emitted:
-    """Translate an excerpt in real time from ``start`` on; with ``None``, all audio at once."""
+    """Translate an excerpt in real time from ``start`` on, or without pauses if it is ``None``."""
     audio, target = excerpt
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)], context)

@@ -1,4 +1,4 @@
-"""List the acceptance policies, which decide on a draft; each policy is a class."""
+"""List the acceptance policies: classes that decide how much of a draft is emitted."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Union
@@ -21,16 +21,16 @@ POLICIES: dict[str, type[Policy]] = {
     "confidence": Confidence,
     "none": EmitAll,
 }
-"""Every policy by its name."""
+"""All policies by name."""
 
 DEFAULT = AlignAtt()
-"""The policy of a configuration that sets none."""
+"""The policy that is used if a configuration sets none."""
 
 REASONS = {
     **Policy.reasons,
     **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
 }
-"""Texts for viewers of every reason, see ``Policy``."""
+"""Texts that explain every reason to viewers (see ``Policy``)."""
 
 
 def _named(raw: Any) -> Any:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     AnyPolicy = Policy
 else:
     AnyPolicy = Annotated[
-        Union[tuple(POLICIES.values())],  # noqa: UP007 - found at run time
+        Union[tuple(POLICIES.values())],  # noqa: UP007 - the members are known only at run time
         Field(discriminator="name"),
         BeforeValidator(_named),
     ]
@@ -50,10 +50,10 @@ _ADAPTER: TypeAdapter[Policy] = TypeAdapter(AnyPolicy)
 
 
 def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
-    """Return ``policy`` with some keys changed, or the policy that the keys name.
+    """Return ``policy`` with some keys changed, or the policy that ``keys`` specifies.
 
     Raises:
-        pydantic.ValidationError: the keys do not belong to the policy.
+        pydantic.ValidationError: a key or value is not valid for the policy.
     """
     kept = kept_keys(policy.model_dump(), keys.get("name", policy.name))
     return _ADAPTER.validate_python({**kept, **keys})

@@ -22,18 +22,18 @@ from alignatt_agent.types import (
 class AlignAtt(Policy):
     """Accepts the longest draft prefix whose attention is on the accessible source.
 
-    The defaults are the paper's setting.
+    The defaults are the paper's settings.
 
     Attributes:
         drafts: number of successive drafts of different sources that must pass the gate with equal
-            tokens; 1 requires no agreement, as in the paper. Errors in a draft of half a sentence
-            attend to accessible words like correct tokens, but rarely recur in the next draft.
-        normalize: ``zscore``, a per-head prefix-online z-score before averaging, or ``none``.
+            tokens; 1 requires no agreement, as in the paper. Wrong tokens in drafts of unfinished
+            sentences attend to accessible words as correct tokens do, but rarely recur.
+        normalize: ``zscore`` per head, over all rows so far and before averaging, or ``none``.
         median_width: odd width of the median filter along the source, in tokens; 1 means no filter.
-        median: average heads before the filter, as in the paper's text, or filter each head first,
-            as in the paper's submission.
-        border_margin: tokens by which the peak may exceed the frontier (``b`` of Eq. 5); a
-            negative value also excludes the last accessible tokens, as AlignAtt does for speech
+        median: ``mean_first`` averages the heads before the filter, as in the paper's text;
+            ``per_head`` filters each head first, as in the paper's submission.
+        border_margin: number of tokens by which the peak may exceed the frontier (``b`` of Eq. 5);
+            a negative value also excludes the last accessible tokens, as AlignAtt does for speech
             frames.
         tau_argmax: minimum head-averaged attention at the peak (Eq. 6); 0 accepts any value.
         tau_src: minimum attention mass on the accessible source (Eq. 7); 0 accepts any value.
@@ -95,7 +95,7 @@ class AlignAtt(Policy):
         return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
-        """Return the gate without the agreement of drafts."""
+        """Return the gate without the requirement that drafts agree."""
         return self.model_copy(update={"drafts": 1})
 
     def scan(self, frontier: int) -> RowScan:
@@ -108,7 +108,7 @@ class Scan:
 
     Attributes:
         peaks: source-token argmax of each row so far.
-        accessible_mass: Eq. 3 of each row so far.
+        accessible_mass: value of Eq. 3 for each row so far.
     """
 
     def __init__(self, policy: AlignAtt, frontier: int) -> None:

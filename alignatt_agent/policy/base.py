@@ -23,7 +23,7 @@ Reads = Literal["tokens", "rows", "probabilities"]
 Texts = Mapping[str, tuple[str, ...]]
 
 RowScan = Callable[[FloatArray], str | None]
-"""Receives the rows of a draft, ``[heads, source]``; returns the reason to reject a token."""
+"""Receives the next row of a draft, ``[heads, source]``; returns a reason to reject its token."""
 
 
 class Policy(BaseModel, ABC):
@@ -31,16 +31,16 @@ class Policy(BaseModel, ABC):
 
     A policy is also its configuration: the keys under ``policy`` are the fields of the class with
     this ``name``. The table in docs/models.md is generated from the docstring.
-    ``lab.curves`` compares the ``examples`` of the fields if its grid has no block for the policy.
+    ``lab.curves`` compares the fields' ``examples`` if its grid contains no block for the policy.
 
     Attributes:
-        name: the unique literal of the policy; the key in ``POLICIES``.
-        top_k: number of heads of the head set that are used to judge drafts or to time units.
+        name: the policy's unique literal, which is its key in ``POLICIES``.
+        top_k: number of heads of the head set that are used to gate drafts or to time units.
         reads: data that ``decide`` uses; rows and probabilities need a head set.
         reasons: human-readable texts for each reason that ``decide`` returns. The live page shows
-            the first text whose fields have values: ``{word}``, the first drafted word that waits;
-            ``{heard}`` or ``{unsure}``, the accessible or not yet accessible source word at its
-            attention peak.
+            the first text whose placeholders are known: ``{word}`` is the first drafted word that
+            is held back; ``{heard}`` (accessible) or ``{unsure}`` (not yet accessible) is the
+            source word at its attention peak.
     """
 
     reads: ClassVar[Reads] = "tokens"
@@ -52,7 +52,7 @@ class Policy(BaseModel, ABC):
 
     @abstractmethod
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Judge a draft.
+        """Decide on a draft.
 
         Args:
             draft: the drafted tokens, with the rows or probabilities that the policy reads.
@@ -68,14 +68,14 @@ class Policy(BaseModel, ABC):
         return frontier
 
     def scan(self, frontier: int) -> RowScan | None:
-        """Start the scan that an engine may run during a draft; ``None`` if rows are not used.
+        """Return the scan that an engine may run during a draft; ``None`` if rows are not used.
 
         A draft may end at the first rejected token; the decision is then ``closed``.
         """
         return None
 
     def gate(self, frontier: int) -> Gate | None:
-        """Describe ``scan`` to an engine."""
+        """Return a description of ``scan`` for an engine, or ``None`` if there is no scan."""
         return None if self.scan(frontier) is None else Gate(self.model_dump(), frontier)
 
     def alone(self) -> Policy:

@@ -27,7 +27,7 @@ def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
 class LocalAgreement(Policy):
     """Accepts the common prefix of successive drafts (Liu et al., Interspeech 2020).
 
-    Only drafts of different sources are compared: an unchanged source gives the same draft.
+    Only drafts of different sources are compared; an unchanged source yields the same draft.
 
     Attributes:
         drafts: number of drafts that must agree, including the current draft.
@@ -38,7 +38,7 @@ class LocalAgreement(Policy):
     drafts: int = Field(default=2, ge=2)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept the tokens that earlier drafts agree on; ``frontier`` is not used."""
+        """Accept the tokens that the last drafts agree on; ``frontier`` is not used."""
         accepted = agreed(draft, context, self.drafts)
         whole = accepted == len(draft.token_ids)
         return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
@@ -70,7 +70,7 @@ class Confidence(Policy):
 
 
 class HoldN(Policy):
-    """Accepts all units of a draft except the last ones (Liu et al., Interspeech 2020).
+    """Accepts all units of a draft except the last ``n`` units (Liu et al., Interspeech 2020).
 
     Attributes:
         n: number of stability units to hold back.
@@ -88,12 +88,12 @@ class HoldN(Policy):
 
 
 class EmitAll(Policy):
-    """Accepts whole drafts, as a baseline; the peaks of rows are not filtered."""
+    """Accepts whole drafts, as a baseline; the reported attention peaks are not filtered."""
 
     name: Literal["none"] = "none"
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept every token of ``draft``; ``frontier`` is only used for diagnostics."""
+        """Accept every token of ``draft``; ``frontier`` is used only for diagnostics."""
         accepted = len(draft.token_ids)
         if draft.rows is None or not accepted:
             return Decision(accepted, StopReason.DRAFT_END)
@@ -104,7 +104,7 @@ class EmitAll(Policy):
 
 
 class WaitK(Policy):
-    """Emits one unit after ``k`` source words, and ``rate`` units for each further word.
+    """Emits one unit after ``k`` source words, and ``rate`` units for each additional word.
 
     This is the fixed policy of Ma et al. (ACL 2019) with its catch-up rate, for a model that was
     not trained for this policy.

@@ -1,6 +1,6 @@
 """Process attention rows in two ways for the gate (branches A and B of the paper).
 
-Arrays are ``[draft tokens, heads, source tokens]`` or, after heads are averaged,
+Arrays are ``[draft tokens, heads, source tokens]`` or, after averaging the heads,
 ``[draft tokens, source tokens]``. All arithmetic is in float64.
 """
 
@@ -12,7 +12,7 @@ from alignatt_agent.types import FloatArray
 Rows = npt.NDArray[np.float64]
 
 MIN_DEVIATION = 1e-6
-"""Lower bound of the standard deviation in the z-score; for a single row, it would be 0."""
+"""Lower bound of the standard deviation in the z-score; a single row has a deviation of 0."""
 
 
 def head_mean(source: FloatArray | Rows) -> Rows:
@@ -21,7 +21,7 @@ def head_mean(source: FloatArray | Rows) -> Rows:
 
 
 def median_filter(rows: Rows, width: int) -> Rows:
-    """Filter along the last axis (source) by the median; ``width`` is odd, and 1 has no effect.
+    """Apply a median filter along the last axis (source); ``width`` is odd, and 1 has no effect.
 
     Edges are replicated (``a a | a b c``) for rows of any length. A single peak on the last source
     token therefore passes the filter; a single peak one token earlier does not.
@@ -36,14 +36,14 @@ def median_filter(rows: Rows, width: int) -> Rows:
 
 
 class PeakFilter:
-    """Branch B: filters the rows of one draft in order; the settings are those of AlignAtt.
+    """Branch B: filters the rows of one draft in order; the settings are those of ``AlignAtt``.
 
-    With ``zscore``, rows are normalized by the moments of all rows so far (Welford's update): a row
-    is first added to the moments, then shifted by the mean and divided by the population standard
-    deviation per (head, source token), which is at least ``MIN_DEVIATION``. The first row
-    is therefore all zero. A row never depends on later tokens, so a scan that stops early makes
-    the same decision. The paper does not state whether a row is included in its own moments; only
-    including it reproduces the peaks recorded with a real Gemma-4.
+    With ``zscore``, rows are normalized by the moments of all rows so far (Welford's update). Each
+    row is first added to the moments. The row's deviation from the mean is then divided by the
+    population standard deviation per (head, source token), which is at least ``MIN_DEVIATION``. The
+    first row is therefore all zeros. A row never depends on later tokens, so a scan that stops
+    early makes the same decision. The paper does not state whether a row is included in its own
+    moments; only including it reproduces the peaks recorded with a real Gemma-4.
     """
 
     def __init__(self, normalize: str, median_width: int, median: str = "mean_first") -> None:
@@ -54,7 +54,7 @@ class PeakFilter:
         self._squares: Rows | float = 0.0
 
     def __call__(self, row: FloatArray) -> Rows:
-        """Return the next row, ``[heads, source] -> [source]``; its argmax is the peak."""
+        """Filter the next row, ``[heads, source] -> [source]``; its argmax is the peak."""
         scores = np.asarray(row, np.float64)
         if self._normalizes:
             scores = self._zscore(scores)

@@ -14,8 +14,8 @@ Aligned = tuple[int | None, ...]
 def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     """Return the position in ``new`` of every word of ``old``; positions never decrease.
 
-    Words beyond ``new`` map to successive positions past its end: a closed sentence begins the
-    earlier live words, so the remaining words belong to the next sentence.
+    Words beyond ``new`` map to successive positions past its end: a closed sentence is the
+    beginning of the earlier live words, so the remaining words belong to the next sentence.
     """
     places: list[int] = []
     one, two = ([bare(word) or word for word in words] for words in (old, new))
@@ -27,7 +27,7 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
 
 
 def realigned(aligned: Aligned, old: Sequence[str], new: Sequence[str]) -> Aligned:
-    """Map aligned words of ``old`` to their positions in ``new``, or to its last word."""
+    """Map aligned words of ``old`` to positions in ``new``, at most to the last word of ``new``."""
     places, last = carry_over(old, new), len(new) - 1
     return tuple(None if word is None else min(places[word], last) for word in aligned)
 
@@ -52,7 +52,7 @@ def first_of_next(units: UnitDecoder, accepted: Ids, aligned: Aligned, length: i
 
 
 def repeated_of(units: UnitDecoder, kept: Ids, rest: Ids, finish: Ids) -> int:
-    """Return how many ``rest`` tokens ``finish`` repeats after ``kept``, in whole units."""
+    """Return the number of ``rest`` tokens, in whole units, that ``finish`` repeats."""
     same = common_prefix(rest, finish)
     cuts = units.boundaries(kept + rest, len(kept))
     return max((cut - len(kept) for cut in cuts if cut - len(kept) <= same), default=0)

@@ -21,7 +21,7 @@ LOGGER = logging.getLogger(__name__)
 class Drafted:
     """A draft and the state that it continues; the draft is gated again when the frontier moves.
 
-    ``earlier`` has the complete translations of earlier sources of the utterance, latest first.
+    ``earlier`` contains the ``translation`` of each earlier source of the utterance, latest first.
     ``accessible`` is the number of accessible words; the policy read ``scanned`` drafted tokens.
     """
 
@@ -62,10 +62,10 @@ class Drafted:
 class Drafter:
     """Requests, counts and times the drafts of one stream.
 
-    Successive drafts are mostly equal. The engine therefore gets the previous one as expected
-    tokens and verifies it in one pass (unless ``verify`` is false). ``expected`` is the last whole
-    draft's translation of the open utterance. ``steps`` counts forward passes. A draft has at most
-    ``max_tokens`` tokens.
+    Successive drafts mostly agree. Unless ``verify`` is false, the engine therefore receives the
+    previous draft as expected tokens and verifies it in one pass. ``expected`` is the translation
+    of the open utterance in the last whole draft. ``steps`` counts forward passes. A draft contains
+    at most ``max_tokens`` tokens.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class Drafter:
     ) -> Draft:
         """Continue ``prompt``, which ends with the accepted translation ``prefix`` of its source.
 
-        ``resumed`` is an earlier draft of the same prompt to continue, see ``TranslationEngine``.
-        ``room`` is a limit of tokens that may be lower than ``max_tokens``.
+        ``resumed`` is an earlier draft of the same prompt to continue (see ``TranslationEngine``).
+        ``room`` is a second limit on the number of tokens, in addition to ``max_tokens``.
         """
         most = self.max_tokens if room is None else min(room, self.max_tokens)
         before = resumed or Draft((), False)
@@ -109,7 +109,7 @@ class Drafter:
         self.steps += draft.steps - before.steps
         whole = prefix + draft.token_ids
         if draft.ended or self.expected[: len(whole)] != whole:
-            self.expected = whole  # the previous draft continues where this draft was cut
+            self.expected = whole  # else keep the previous draft, which is longer
         return draft
 
     def finish(
@@ -120,9 +120,9 @@ class Drafter:
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ungated continuation of ``kept`` to the end of the model's turn.
 
-        ``build`` makes a prompt of a source and its translation so far. Drafts follow one another,
-        until the translation loops or has 32 tokens more than twice the expected length. The second
-        result is the source word of each token, if there are rows.
+        ``build`` creates a prompt from a source and its translation so far. Drafts are concatenated
+        until the model ends its turn, the translation loops, or it exceeds twice the expected
+        length by 32 tokens. The second result is the source word of each token, if there are rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
@@ -136,7 +136,7 @@ class Drafter:
             if draft.ended or not draft.token_ids:
                 return produced, sources
             if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
-                LOGGER.warning("an endless translation of %d source words is cut", len(source))
+                LOGGER.warning("an endless translation of %d source words was cut", len(source))
                 return produced, sources
 
 
@@ -148,8 +148,8 @@ def first_line(
 ) -> Draft:
     r"""Return ``draft`` up to its first line break, marked as ended there.
 
-    After a line break, instructed models comment on a translation, repeat it or answer it. The
-    prompt has one line to translate, so the first line break ends a draft like the end of a turn.
+    After a line break, instruction-tuned models comment on a translation, repeat it or answer it.
+    The prompt contains one line to translate, so a line break ends a draft as an end of turn does.
     A token may contain both text and a break (``".\n\n"``); only its text is kept.
 
     ``before`` is the accepted translation; ``text`` decodes ids, and ``ids`` encodes a text.

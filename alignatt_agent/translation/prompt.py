@@ -52,7 +52,7 @@ class PromptBuilder:
         terms: returns the text after a source, given its words; empty if they contain no term.
 
     Raises:
-        PromptError: the template or the tokenizer is not suitable.
+        PromptError: the template or the tokenizer is unsuitable.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PromptBuilder:
         if not getattr(tokenizer, "is_fast", True):
             raise PromptError(
                 f"the tokenizer of {model} is slow ({type(tokenizer).__name__}) and does "
-                "not return the characters of each token; the checkpoint needs a tokenizer.json"
+                "not return the characters of each token; add a tokenizer.json to the checkpoint"
             )
         names = {
             "source_language": wording.name(source),
@@ -107,7 +107,7 @@ class PromptBuilder:
         except (TemplateError, ValueError, TypeError) as error:
             hint = "; set prompt.system to null for a model without a system turn"
             raise PromptError(
-                f"the chat template of {self._tokenizer.name_or_path} refuses the turns "
+                f"the chat template of {self._tokenizer.name_or_path} rejects the turns "
                 f"{', '.join(turn['role'] for turn in turns)}: {error}"
                 + (hint if self._wording.system is not None else "")
             ) from error
@@ -122,7 +122,7 @@ class PromptBuilder:
         target: Language,
         context: str = "",
     ) -> PromptBuilder:
-        """Return the builder of a direction; ``context`` has names and terms, one per line."""
+        """Return the builder of a direction; ``context`` contains names and terms, one per line."""
         every = [(term, term.translation(target.code)) for term in read_terms(context)]
         plain = ", ".join(term.text for term, translation in every if translation is None)
 
@@ -136,7 +136,7 @@ class PromptBuilder:
         return cls(tokenizer, source.name, target.name, wording, listed, terms)
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text without special tokens."""
+        """Return the token ids of a text, without special tokens."""
         return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
@@ -149,7 +149,7 @@ class PromptBuilder:
     def _closing(self) -> tuple[str, str]:
         """Return the texts between a closed source, its translation and the next source.
 
-        These are chat turns if they do not change the text around the open source.
+        Chat turns are used if they do not change the text around the open source.
         """
         if self._turns:
             answer = {"role": "assistant", "content": _ANSWER}
@@ -167,7 +167,7 @@ class PromptBuilder:
     def closed(
         self, words: Sequence[str], translation: Sequence[int], first: bool
     ) -> tuple[int, ...]:
-        """Return the part of a closed sentence in the history, including its ``translation``."""
+        """Return the token ids of a closed sentence in the history, with its ``translation``."""
         closing, again = self._closing
         opening = self._before if first else again
         text = opening + join_words(words) + self._terms(words) + closing
@@ -178,7 +178,7 @@ class PromptBuilder:
     ) -> Prompt:
         """Build the prompt for ``words``, to be continued after the ``accepted`` target ids.
 
-        ``history`` is the concatenation of the previous sentences, see ``closed``.
+        ``history`` is the concatenation of the previous sentences (see ``closed``).
         """
         if not words or any(len(word.split()) != 1 for word in words):
             raise ValueError(
@@ -193,10 +193,10 @@ class PromptBuilder:
 
 
 def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:
-    """Refuse a template that makes the model reason before it answers.
+    """Reject a template that makes the model reason before it answers.
 
     The generation prompt must be the start of a ``finished`` turn, except for white space and a
-    closed reasoning turn, and only ``ours`` may mention thoughts.
+    closed reasoning turn, and only the texts in ``ours`` may mention thoughts.
     """
     rest = opened = opened.rstrip()
     finished = finished.partition(_ANSWER)[0].rstrip()
@@ -206,8 +206,8 @@ def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence
     problem = ""
     if opened != finished and (same < len(finished) or _CLOSED.sub("", opened[same:]).strip()):
         begin = max(0, same - 20)
-        problem = f"opens an answer with {opened[begin:]!r}, but has {finished[begin:]!r} before a "
-        problem += "finished answer"
+        problem = f"opens an answer with {opened[begin:]!r}, but puts {finished[begin:]!r} before "
+        problem += "a finished answer"
     elif found := _THOUGHTS.search(_CLOSED.sub("", rest)):
         problem = f"writes {found[0]!r}"
     if not problem:

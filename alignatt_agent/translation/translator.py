@@ -27,15 +27,15 @@ class Translator:
     The accepted token ids of the open utterance only grow, and their text is the emitted text. A
     draft that continues the last word is appended to that word. Rejecting such a draft would change
     the number ``3,5`` to ``3``, and waiting would hold back the whole sentence. Each step computes
-    a new ``StreamState``, which replaces the old state at the end: after an exception, the state is
-    unchanged, and the call may be repeated.
+    a new ``StreamState`` and replaces the old state only at the end. After an exception, the state
+    is therefore unchanged, and the call may be repeated.
 
     Args:
-        readout: attention heads; without heads, tokens have no source words, and prefixes are not
-            split.
+        readout: attention rows to read; without rows, the source words of tokens are unknown, and
+            accepted tokens are never moved to the next sentence.
         spaced: whether the target language separates words by white space.
         early_stop: whether the engine ends a draft at the token that the policy rejects.
-        verify: whether the engine verifies the previous draft, see ``Drafter``.
+        verify: whether the engine verifies the previous draft (see ``Drafter``).
         history: receives closed sentences, and precedes the open sentence in prompts.
     """
 
@@ -94,7 +94,7 @@ class Translator:
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance by the tokens that the policy accepts.
 
-        A changed source needs one draft. If only the frontier moved, the last draft is gated again.
+        A new source needs a new draft. If only the frontier moved, the last draft is gated again.
         """
         source, accessible = _read(view)
         utterance, emission = self._state.utterance.hearing(source), Emission()
@@ -163,7 +163,7 @@ class Translator:
     def _gate(
         self, state: StreamState, source: tuple[str, ...], accessible: int
     ) -> tuple[Drafted, Decision]:
-        """Return the draft for ``source`` (an earlier draft if still valid) and its decision."""
+        """Return the draft for ``source`` (an earlier draft if still valid) and the decision."""
         now = state.utterance
         self._drafter.expected = now.expected
         drafts = (draft for draft in (now.ahead, now.drafted) if draft and draft.source == source)
@@ -202,7 +202,7 @@ class Translator:
         taken = len(now.accepted) - len(drafted.prefix)
         count = decision.accepted
         start = loop_start(drafted.prefix + draft.token_ids[:count])
-        if start is not None and loop_start(drafted.source) is None:  # speakers repeat themselves
+        if start is not None and loop_start(drafted.source) is None:  # speakers may repeat words
             count = max(0, start - len(drafted.prefix))
         whole = self._units.complete(drafted.prefix, draft.token_ids, count, closed)
         if whole > taken:
@@ -234,7 +234,7 @@ class Translator:
         sources: Sequence[int],
         words: Sequence[Word],
     ) -> tuple[StreamState, Emission]:
-        """Emit the units of ``added`` tokens; ``sources`` has the source words of these tokens."""
+        """Emit the units of ``added`` tokens; ``sources`` contains their source words."""
         units, now = self._units.units(before, added), state.utterance
         if len(sources) == len(added):
             times = spans(self._units.owners(before, added), sources, words)

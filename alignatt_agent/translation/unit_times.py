@@ -1,4 +1,4 @@
-"""Compute source times of units: the times of the words at their tokens' attention peaks."""
+"""Compute the source times of units from the words at their tokens' attention peaks."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def spans(
 ) -> tuple[SourceSpan, ...]:
     """Return the time of each unit, from its first source word to its last source word.
 
-    ``owners`` has the tokens of each unit; ``places`` has the source word of each token.
+    ``owners`` lists the tokens of each unit; ``places`` lists the source word of each token.
     """
     found = ([words[places[token]] for token in tokens] for tokens in owners)
     return tuple(SourceSpan(min(w.start for w in mine), max(w.end for w in mine)) for mine in found)
@@ -32,10 +32,10 @@ def spans(
 def spread(
     count: int, last: tuple[float, float], begin: float, end: float
 ) -> tuple[SourceSpan, ...]:
-    """Return ``count`` equal parts of the time from ``begin`` to ``end`` that has no units.
+    """Divide the time between ``begin`` and ``end`` that has no units yet into ``count`` parts.
 
-    ``last`` is the time of the previous unit. If it reaches ``end``, a sentence closed before live
-    words, and all units share that time: starts and ends never decrease.
+    ``last`` is the time of the previous unit. If that time reaches ``end``, the sentence precedes
+    words with emitted units. All units then share this time: starts and ends never decrease.
     """
     since, until = last
     if end <= until:

@@ -1,18 +1,18 @@
-"""Stability units: the draft prefixes that end on one, and the text that they append.
+"""Stability units: the draft prefixes of whole units, and the text that they append.
 
 Token ids define the output; text is always decoded from a whole id sequence. Rounding drops ids and
 never splits a token, so a token that ends inside a unit is dropped with the rest of that unit. A
-unit begins with the preceding white space, as one character, so the units of accepted ids are
-together the text of these ids.
+unit begins with the preceding white space, as one character. The concatenated units of accepted ids
+are therefore the text of these ids.
 
-* Spaced scripts: a unit is a whitespace-delimited word with its punctuation. It is complete when
-  white space follows in the draft. Punctuation alone does not complete a unit: a quotation mark, a
-  decimal or another dot may follow. A draft that continues an accepted word is appended to it
-  without a space.
+* Spaced scripts: a unit is a whitespace-delimited word with its punctuation. The unit is complete
+  when white space follows in the draft. Punctuation alone does not complete a unit: a quotation
+  mark, a decimal or another dot may follow. A draft that continues an accepted word is appended to
+  it without a space.
 * Unspaced scripts: a unit is one grapheme cluster, in Thai with its vowels, or a run of Latin
-  letters, digits and ASCII marks, which is complete when something else follows.
-* At the end of a draft, the last unit is complete only if no text can be attached to it any more
-  (``closed``). Final punctuation of an unspaced script also waits for this.
+  letters, digits and ASCII marks. A run is complete when something else follows.
+* At the end of a draft, the last unit is complete only if no more text can be attached to it
+  (``closed``). In an unspaced script, this also applies to final punctuation.
 
 Replacement characters of broken UTF-8 are never part of a unit.
 """
@@ -27,14 +27,14 @@ from alignatt_agent.types.running_text import common_prefix
 BROKEN = "\ufffd"
 """Replacement character, which decoders write for an incomplete character."""
 LOOK = 8
-"""Number of tokens decoded together from which a place to cut is searched. For each of 400 tokens
-of a sentence, with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
+"""Number of tokens decoded together after which a cut is searched for. For each token of a
+400-token sentence with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
 CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
 """Marks that may follow a closing mark."""
 _RUN = r"[[\p{ASCII}\p{L}\p{N}\p{S}\p{M}]--[\s\x1c-\x1f\p{ea=W}\p{ea=F}\u0e00-\u0e7f]]"
-_CLUSTER = r"\p{InPC=Visual_Order_Left}*\X\p{InPC=Right}*"  # Thai: one vowel comes first
+_CLUSTER = r"\p{InPC=Visual_Order_Left}*\X\p{InPC=Right}*"  # some Thai vowels come first
 _UNSPACED = regex.compile(rf"([\s\x1c-\x1f]*+)((?:(?={_RUN})\X)+|{_CLUSTER})", regex.V1)
 _SPACED = regex.compile(r"([\s\x1c-\x1f]*+)([^\s\x1c-\x1f]+)", regex.V1)
 _OPEN_END = regex.compile(rf"{_RUN}|[\u0e00-\u0e7f]", regex.V1)
@@ -42,17 +42,17 @@ _GAP = regex.compile(r"\p{Zs}?")
 
 
 def ends_clause(text: str) -> bool:
-    """Whether ``text`` ends with closing punctuation, ignoring quotation marks."""
+    """Return whether ``text`` ends with closing punctuation, ignoring quotation marks."""
     return text.rstrip(QUOTES).endswith(tuple(CLOSING))
 
 
 def is_punctuation(text: str) -> bool:
-    """Whether ``text`` consists only of closing punctuation and quotation marks."""
+    """Return whether ``text`` consists only of closing punctuation and quotation marks."""
     return bool(text.strip()) and all(char in CLOSING + QUOTES for char in text.strip())
 
 
 def part(left: str, right: str) -> bool:
-    """Whether two adjacent texts of an unspaced script are different units."""
+    """Return whether a unit boundary separates adjacent texts of an unspaced script."""
     return any(found.end() == len(left) for found in _UNSPACED.finditer(left + right))
 
 
@@ -68,7 +68,7 @@ class Prefix(NamedTuple):
 
 
 class UnitDecoder:
-    """Splits token ids into stability units of a language, ``spaced`` if it uses spaces."""
+    """Splits token ids into stability units; ``spaced`` means that the language uses spaces."""
 
     def __init__(self, tokenizer: Any, spaced: bool) -> None:
         self._tokenizer, self._spaced = tokenizer, spaced
@@ -83,7 +83,7 @@ class UnitDecoder:
         ``closed`` means that nothing can follow the draft's last token.
         """
         texts = self._texts(accepted, draft)
-        # A partial character does not show the next text; some decoders even replace the complete
+        # A partial character does not show what follows; some decoders even replace the complete
         # bytes before it.
         seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), texts[0])
         cuts = self._cuts(texts, seen, closed)
@@ -119,7 +119,7 @@ class UnitDecoder:
         offset = written
         for text in texts:
             begin, written = written, max(written, len(_solid(text)))
-            # Part of a character belongs to the next character.
+            # A token that ends inside a character also belongs to that character.
             spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
         owners: list[list[int]] = []
         end = 0
@@ -154,7 +154,7 @@ class UnitDecoder:
         return [prefix.head[begin:] + prefix.text for prefix in found]
 
     def _prefixes(self, ids: Sequence[int]) -> list[Prefix]:
-        """Return every prefix of ``ids``; most sequences extend the previous sequence."""
+        """Return every prefix of ``ids``; prefixes shared with the previous call are reused."""
         same = common_prefix(self._ids, ids)
         if same < len(ids):
             found = self._read[: same + 1]
@@ -179,7 +179,7 @@ class UnitDecoder:
         return Prefix(before.head, tail, text)
 
     def _appended(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
-        """Return the texts of ``_texts``, or of ``added`` alone if a decoder rewrites text."""
+        """Return ``_texts``, or the texts of ``added`` alone if a decoder rewrites emitted text."""
         texts = self._texts(accepted, added)
         if texts[-1].startswith(texts[0]):
             return texts
@@ -187,9 +187,9 @@ class UnitDecoder:
         return [" " * self._spaced + text for text in alone]
 
     def _cuts(self, texts: Sequence[str], whole: str, closed: bool) -> list[int]:
-        """Return the indices of ``texts`` that end with a unit of ``whole``, their continuation.
+        """Return the indices of ``texts`` that end at a unit boundary of ``whole``.
 
-        ``closed`` means that nothing can follow ``whole``.
+        ``whole`` continues them; ``closed`` means that nothing can follow ``whole``.
         """
         ends = set() if self._spaced else {found.end() for found in _UNSPACED.finditer(whole)}
 

@@ -1,4 +1,4 @@
-"""Immutable states of the open utterance and its stream; each step creates new ones."""
+"""Immutable states of the open utterance and its stream; each step creates new states."""
 
 from dataclasses import dataclass, replace
 
@@ -15,18 +15,18 @@ class Utterance:
     * *new*: all fields are empty.
     * *awaited*: ``accepted`` tokens were emitted before the stream; there is no ``source`` yet.
     * *carried*: ``accepted`` tokens and ``source`` words follow the closed sentence.
-    * *decided*: ``drafted`` is a draft for ``source``; ``accepted`` has its accepted part.
+    * *decided*: ``drafted`` is a draft for ``source``; ``accepted`` contains its accepted part.
 
     In each state, ``ahead`` may be a draft for the source of the next update.
 
     Attributes:
-        source: the words that ``aligned`` numbers.
+        source: the words to which ``aligned`` refers.
         accepted: accepted token ids, which only grow; their text is emitted.
         aligned: the source word of each accepted token, if known.
         drafted: the last draft that the policy decided on.
         ahead: a draft that the policy has not yet decided on.
         expected: the last complete drafted translation, which only saves time.
-        apart: whether the next unit does not continue emitted text.
+        apart: whether the next unit is separate from the emitted text.
     """
 
     source: tuple[str, ...] = ()
@@ -38,14 +38,14 @@ class Utterance:
     apart: bool = True
 
     def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
-        """Whether the policy decided on a draft for ``source`` with ``accessible`` words."""
+        """Return whether the policy decided on a draft for ``source`` with ``accessible`` words."""
         last = self.drafted
         return bool(last and last.source == source and accessible in (None, last.accessible))
 
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
         """Take the words of an awaited utterance, or discard an utterance without words.
 
-        In the second case, the recognizer revoked all words: their translation stays emitted, but
+        An utterance without words was revoked by the recognizer: its translation stays emitted, but
         the next utterance must not continue this translation.
         """
         if self.accepted and not self.source:

@@ -1,7 +1,7 @@
 """Data types of the cascade (Figure 1 of the paper).
 
 Times are absolute seconds from the start of the stream. Audio is mono float32 at 16 kHz.
-Token positions count from the first token of the prompt.
+Token positions are counted from the first token of the prompt.
 """
 
 from alignatt_agent.types.drafts import NO_CONTEXT as NO_CONTEXT

@@ -1,8 +1,8 @@
 """Decode recordings, streams and pipes to 16 kHz mono samples (with PyAV, i.e. FFmpeg).
 
 One resampler is used until the format changes, so there are no discontinuities. Frames are decoded
-one by one, so hours of audio take constant memory. Each sample has the time at which a player
-plays it.
+one by one, so hours of audio take constant memory. Each sample keeps the time at which a player
+would play it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Samples = npt.NDArray[np.int16]
 """``[samples]``."""
 
 ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
-"""FFmpeg's options for HTTP: reconnect, and request only the rest if the server supports this."""
+"""FFmpeg's HTTP options: reconnect, and resume at the same position if the server supports it."""
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
-"""Shorter gaps are caused by rounding and encoder delays. A longer gap inside a stream, or a later
-start, means another clock; FFmpeg's ``dts_delta_threshold`` has the same effect."""
+"""Gaps below ``GAP_S`` come from rounding and encoder delays. In a stream, a gap over ``JUMP_S``
+or a start after ``START_S`` means another clock, as with FFmpeg's ``dts_delta_threshold``."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
-"""Two channels are in opposite phase if the power of their difference exceeds this multiple of the
-power of their sum. With each sample, powers keep this share, so they decay within 0.25 s."""
+"""Two channels are in opposite phase if the power of their difference exceeds ``OPPOSITE`` times
+that of their sum. Each sample multiplies powers by ``FORGET``, so they decay within 0.25 s."""
 HINT = "; raw samples need --raw RATE, and an MP4 with its index at the end needs a file name"
 
 
@@ -50,7 +50,7 @@ class Recording:
 
     Args:
         source: path, address, or binary stream.
-        name: name of the source in messages; by default the path.
+        name: name of the source in messages; the default is the path.
         rate: sampling rate of raw 16-bit little-endian mono samples, in Hz; ``None`` if the source
             has a header.
 
@@ -132,13 +132,13 @@ class Recording:
                 _warn(f"{self._name} is damaged; only the decodable part is used")
 
     def _resampler(self, frame: Any) -> Any:
-        """Return a resampler to floats that keeps stereo and channel counts without a layout."""
+        """Return a resampler to floats that mixes 3 to 8 channels and keeps other counts."""
         mixed = frame is not None and 2 < frame.layout.nb_channels <= 8
-        options = {"rematrix_maxval": "1"}  # without this, it sums channels
+        options = {"rematrix_maxval": "1"}  # without this, channels are summed
         return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
 
     def _mono(self, frame: Any) -> FloatArray:
-        """Return the mean of the channels; invert the second of two in opposite phase."""
+        """Return the mean of the channels; invert the second of two channels in opposite phase."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:

@@ -17,7 +17,7 @@ class Prompt:
     Attributes:
         token_ids: system prompt, history, source, instruction and accepted translation.
         source_start: position of the first source token.
-        token_word: word index of every source token, in order; it is as long as the span.
+        token_word: word index of each token of the source span, in order.
     """
 
     token_ids: tuple[int, ...]
@@ -84,9 +84,9 @@ class DraftContext:
         unit_ends: returns the ascending numbers of draft tokens at which stability units end; the
             last number is the length of the draft, even if its unit is not complete.
         earlier: continuations of the accepted translation in drafts of earlier sources of this
-            utterance, latest first, up to the first token that the gate rejected; an empty one
-            contradicts the accepted translation.
-        heard: number of accessible words of the utterance.
+            utterance, latest first, up to the first token that the gate rejected. A continuation is
+            empty if the draft contradicts the accepted translation.
+        heard: number of accessible words in the utterance.
         written: returns the number of units in the accepted translation.
     """
 
@@ -100,7 +100,7 @@ NO_CONTEXT = DraftContext()
 
 
 class StopReason(StrEnum):
-    """The reason why a policy rejects the rest of a draft: Eqs. 5-7, or another rule."""
+    """A reason for rejecting the rest of a draft: Eqs. 5-7, or another rule."""
 
     SOURCE_FRONTIER = "source-frontier"
     ARGMAX_MASS_WEAK = "argmax-mass-weak"
@@ -113,13 +113,13 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Outcome of a policy on one draft.
+    """A policy's decision on one draft.
 
     Attributes:
         accepted: number of leading draft tokens that may be emitted, before unit rounding.
         reason: a ``StopReason``, or a text that the policy defines.
         peaks: source-token argmax of each scanned row, including the rejected one.
-        accessible_mass: Eq. 3 for each scanned row.
+        accessible_mass: value of Eq. 3 for each scanned row.
         closed: whether the gate rejected the last scanned token.
     """
 

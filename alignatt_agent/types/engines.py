@@ -26,7 +26,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AlignedItem:
-    """A word from the forced aligner; times are seconds from the start of the given audio."""
+    """A word from the forced aligner; times are seconds from the start of the audio."""
 
     text: str
     start: float
@@ -37,12 +37,12 @@ class Aligner(Protocol):
     """Forced alignment of a waveform and its transcript."""
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
-        """Return the words of ``text`` with times; the number may differ from ``text.split()``."""
+        """Return ``text`` as words with times; their number may differ from ``text.split()``."""
 
 
 Row = Literal["predicting", "emitted"]
-"""The query whose attention is used for a draft token: the query that predicts it, one position
-earlier, or the query at the token itself (the paper's rows)."""
+"""The query whose attention is used for a draft token: ``predicting``, one position earlier, which
+predicts the token, or ``emitted``, at the token itself (the paper's rows)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Gate:
     """A first-failure scan that an engine may run while it drafts.
 
     Attributes:
-        settings: keys of the policy that defines the scan, including its name.
+        settings: configuration of the policy that defines the scan, including its name.
         frontier: number of source tokens that belong to accessible words.
     """
 
@@ -87,16 +87,16 @@ class TranslationEngine(Protocol):
     ) -> Draft:
         """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
 
-        ``Draft.rows`` has one row per returned token if ``readout`` is given, or else is ``None``.
+        With a ``readout``, ``Draft.rows`` contains one row per returned token; else it is ``None``.
 
         Args:
             prompt: the prompt to continue.
             max_tokens: maximum length of the draft, including the tokens of ``resumed``.
             readout: attention rows to return.
-            gate: permission to stop at the first token that this gate rejects. This token is the
-                last returned token, with its row, and the draft is ``cut``. May be ignored.
+            gate: permission to stop at the first token that this gate rejects. This token is then
+                returned last, with its row, and the draft is ``cut``. May be ignored.
             resumed: an earlier draft of the same prompt and readout; the result begins with it.
-            expected: probable next tokens, which only save steps. May be ignored.
+            expected: probable next tokens, which only save steps; the engine may ignore them.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

@@ -2,10 +2,10 @@
 
 
 class AlignAttError(Exception):
-    """Base class of our errors; the message gives the value, the expected value and the fix.
+    """Base class of this package's errors; messages state the value, what was expected and a fix.
 
     Attributes:
-        exit_status: exit status of a command with this error; 2 means that nothing was started.
+        exit_status: exit status of a command that raises this error; 2 means that nothing started.
     """
 
     exit_status = 2

@@ -1,15 +1,15 @@
-"""Detect loops: model output whose end repeats far more often than speech would."""
+"""Detect loops: model output whose end is repeated far more often than in speech."""
 
 from collections.abc import Sequence
 
 _TIMES, _ITEMS = 3, 12
-"""A loop repeats a part three times or more, and is at least twice the part plus 12 items long:
+"""A loop repeats a part at least three times and is at least 12 items longer than two such parts:
 one word 14 times, two words 8 times, six words 4 times. Speakers repeat one word up to 8 times.
 """
 
 
 def loop_start(tokens: Sequence[object]) -> int | None:
-    """Return the index where the first copy of the repeated part ends; ``None`` without a loop.
+    """Return the index where the first copy of the repeated part ends, or ``None`` without a loop.
 
     ``tokens`` are words or token ids; ``tokens[:loop_start(tokens)]`` contains the part once.
     """

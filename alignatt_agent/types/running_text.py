@@ -2,7 +2,7 @@
 
 In a script without spaces between words (Han characters, kana, Thai), every character is a
 word, with its marks and punctuation; other text is a word up to the next white
-space. Thai's spaces between phrases are removed.
+space. Spaces between Thai phrases are removed.
 """
 
 import unicodedata
@@ -35,7 +35,7 @@ def gaps(words: Sequence[str]) -> list[str]:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Write ``words`` as running text."""
+    """Join ``words`` into running text."""
     return "".join(gap + word for gap, word in zip(gaps(words), words, strict=True))
 
 
@@ -45,7 +45,7 @@ def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
 
 
 def bare(text: str) -> str:
-    """Return only the letters and digits of a text, without case."""
+    """Return only the letters and digits of a text, with case folded."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(char for char in folded if char.isalnum())
 

@@ -11,7 +11,7 @@ from alignatt_agent.types.words import SpeechUpdate
 class SourceSpan:
     """Source time of a unit: the time of the words at the attention peaks of its tokens.
 
-    ``interpolated``: without rows, the time since the previous units is divided equally.
+    ``interpolated``: there are no rows, so the time since the last units is divided equally.
     """
 
     start: float
@@ -42,7 +42,7 @@ class Step:
             append, with the space before it.
         accepted: number of emitted tokens.
         passes: number of forward passes for all drafts of the chunk.
-        seconds: time of each stage, see ``stopwatch.STAGES``.
+        seconds: computation time of each stage (see ``stopwatch.STAGES``).
         times: source time of each unit.
     """
 

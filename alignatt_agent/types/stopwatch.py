@@ -10,7 +10,7 @@ policy and rounding to units."""
 
 
 class Stopwatch:
-    """Seconds of each stage of a chunk; ``clock`` may jump when results come from a cache."""
+    """Measures seconds per stage of a chunk; ``clock`` may jump if results come from a cache."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
@@ -49,5 +49,5 @@ class Stopwatch:
 
 
 def added(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:
-    """Add the seconds of every stage."""
+    """Return the sum of two measurements, stage by stage."""
     return {stage: one[stage] + two[stage] for stage in one}

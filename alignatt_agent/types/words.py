@@ -1,4 +1,4 @@
-"""Results of speech recognition: words with times and stability."""
+"""Results of speech recognition: words with timestamps and stability."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The open utterance, as input of translation.
+    """The open utterance, as input to translation.
 
     Attributes:
         words: committed words of the open sentence, then the live tail.
@@ -31,7 +31,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript (``None`` if unfinished) with its costs, see ``engines.Answer``."""
+    """A transcript (``None`` if unfinished) and its costs (see ``engines.Answer``)."""
 
     text: str | None
     steps: int = 0
@@ -47,9 +47,9 @@ class SpeechUpdate:
             that were in ``live`` in earlier updates.
         live: the open utterance.
         settled: number of leading words of ``live`` that are committed.
-        stable: number of leading words of ``live`` that are committed or in two successive
+        stable: number of leading words of ``live`` that are committed or occur in two successive
             hypotheses.
-        transcripts: results of the recognizer, which comparisons ignore.
+        transcripts: results of the recognizer, which comparisons of updates ignore.
     """
 
     sentences: tuple[tuple[Word, ...], ...]

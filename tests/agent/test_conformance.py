@@ -224,5 +224,5 @@ def test_another_recognizer_on_the_same_checkpoints_is_another_key(agent, tmp_pa
     loaded_agent(tmp_path, speech={"recognizer": "whisper", "hold_back_ms": 0})
     assert agent.runtime.started == [("qwen3-asr", True), ("whisper", True)]
     agent.set_target_language("de")
-    with pytest.raises(EngineError, match=r"not loaded: .* call it again"):
+    with pytest.raises(EngineError, match=r"not loaded: .* call it with"):
         agent.process_chunk(talk(8))

@@ -95,7 +95,7 @@ def test_a_checkpoint_without_a_tokenizer(config_with, role):
     ("template", "message", "fix"),
     [
         (REFUSES, r"System role not supported; set prompt\.system to null", "set prompt.system to"),
-        (REASONS, r"opens an answer with '.*<think>', but has '.*assist", "disable reasoning as "),
+        (REASONS, r"opens an answer with '.*<think>', but puts '.*assist", "disable reasoning as "),
     ],
     ids=["refuses the system turn", "opens a reasoning turn"],
 )
@@ -109,5 +109,5 @@ def test_a_template_that_cannot_be_used(config_with, template, message, fix):
 
 def test_a_slow_tokenizer(config_with, monkeypatch):
     monkeypatch.setattr("transformers.PreTrainedTokenizerFast.is_fast", property(lambda _: False))
-    with pytest.raises(PromptError, match=r"is slow .* the checkpoint needs a tokenizer\.js"):
+    with pytest.raises(PromptError, match=r"is slow .* add a tokenizer\.json to"):
         load(config_with("translation"))

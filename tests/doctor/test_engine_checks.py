@@ -140,7 +140,7 @@ def test_rows_are_not_compared_without_memory(monkeypatch):
     monkeypatch.setattr(parity_check, "weight_bytes", lambda model: GIB)
     check = parity_check.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
     assert check.status == "warn"
-    assert "4.0 GiB, 1.0 GiB are free" in check.found
+    assert "4.0 GiB; 1.0 GiB are free" in check.found
 
 
 def test_an_engine_that_fails_is_a_line_of_the_report():

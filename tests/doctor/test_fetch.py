@@ -173,7 +173,7 @@ def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
 
 def test_a_damaged_file_is_not_kept(hub, tmp_path):
     hub.damaged = True
-    with pytest.raises(fetch.FetchError, match="damaged download of .*, now deleted"):
+    with pytest.raises(fetch.FetchError, match="deleted the damaged download"):
         fetch.main([NAME])
     assert not list(tmp_path.rglob("*.incomplete"))
     hub.damaged = None

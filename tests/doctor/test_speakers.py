@@ -86,7 +86,7 @@ def test_the_doctor_says_how_many_speakers_the_machine_holds(doctor, monkeypatch
     status, out = doctor("--speakers", "3", "1")
     assert status == 0
     for count in (1, 3):
-        line = rf"\nok +{count} streams +{count} of {count} have the output of a single stream;"
+        line = rf"\nok +{count} streams +{count} of {count} emit the same output as a single stream"
         assert re.search(line, out)
     assert re.search(r"\nok +speakers +this machine serves 3: 95 % of the chunks of ", out)
     monkeypatch.setattr(speakers, "knee", lambda rows: 0)
@@ -100,7 +100,7 @@ def test_streams_that_change_each_other_fail(doctor, monkeypatch):
     monkeypatch.setattr(speakers, "at_once", lambda *given: figures(*given) | {"identical": 1})
     status, out = doctor("--speakers", "2")
     assert status == 1
-    assert re.search(r"\nFAIL +2 streams +1 of 2 have the output of a single stream", out)
+    assert re.search(r"\nFAIL +2 streams +1 of 2 emit the same output as a single stream", out)
 
 
 def test_nothing_is_started_for_no_speakers(doctor, capsys):

@@ -37,16 +37,16 @@ HARMONY = (
     "{%- if add_generation_prompt -%}{{- '<|start|>assistant' -}}{%- endif -%}"
 )
 REASONING = {
-    "Qwen3-Thinking": (turns("<|im_start|>", CLOSED, OPENED), r"'.*<think>', but has"),
+    "Qwen3-Thinking": (turns("<|im_start|>", CLOSED, OPENED), r"'.*<think>', but puts"),
     "Command-A reasoning": (
         turns("<|START|>", "<|START_RESPONSE|>", "{{- '<|START_THINKING|>' if reasoning }}"),
-        r"but has '.*<\|START_RESPONSE\|>'.*with prompt.template_arguments or prompt.system",
+        r"but puts '.*<\|START_RESPONSE\|>'.*with prompt.template_arguments or prompt.system",
     ),
     "Apriel": (
         turns("<|", "", "{{- 'Here are my reasoning steps:\\n' -}}"),
         "reasoning steps:', but",
     ),
-    "gpt-oss": (HARMONY, r"but has '.*<\|channel\|>final<\|message\|>' before a finished answer"),
+    "gpt-oss": (HARMONY, r"but puts '.*<\|channel\|>final<\|message\|>' before a finished answer"),
     "Nemotron, open in both": (turns("<|", "<think>\n\n", OPENED), "writes 'think>"),
     "Apriel 1.5, in the system turn": (
         "{{- '<|system|>Present your reasoning step by step.\n' -}}" + turns("<|", "", ""),
@@ -95,5 +95,5 @@ def test_an_argument_of_the_template_turns_reasoning_off(tokenizer):
     "template", ["{{ messages[0].content + 1 }}", "{{ 'a' - 1 }}", "{{ none.attribute.other }}"]
 )
 def test_an_error_of_any_kind_inside_a_template_is_its_refusal(tokenizer, template):
-    with pytest.raises(PromptError, match="chat template of some/model refuses the turns user: "):
+    with pytest.raises(PromptError, match="chat template of some/model rejects the turns user: "):
         PromptBuilder(tokenizer(template), "English", "German", USER_ONLY)

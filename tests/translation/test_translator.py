@@ -262,7 +262,7 @@ def test_a_model_that_never_ends_is_bounded(expansion, bound, monkeypatch, caplo
     written = [f"x{n}" for n in range(bound)]
     s.play([f"ab cd | end | {' '.join(written)} -> {' '.join(written)}"])
     assert [max_tokens for _, max_tokens, _ in s.engine.calls] == [bound]
-    assert "an endless translation of 2 source words is cut" in caplog.text
+    assert "an endless translation of 2 source words was cut" in caplog.text
 
 
 def test_a_loop_of_the_model_is_said_once(caplog):
