@@ -38,8 +38,8 @@ class SpeechConfig(Strict):
             hypotheses agree on its end (the paper's rule). ``ended``: its last word is also
             accessible, and the next sentence has begun or the speaker pauses. If both hypotheses
             end the sentence at the same time, its words may differ. A long pause ends any sentence.
-        max_tail_s: maximum length of audio that is transcribed again, in seconds; a longer tail
-            commits its stable prefix at a word boundary.
+        max_tail_s: maximum length of audio that is transcribed again, in seconds; the stable
+            prefix of a longer tail is committed at a word boundary.
     """
 
     recognizer: Literal["qwen3-asr", "whisper", "gemma4-audio"] = "qwen3-asr"

@@ -133,7 +133,7 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
 
 
 def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> float:
-    """Return the median ms per token of drafts with rows, after two warm-up drafts."""
+    """Return the median time per token of drafts with attention rows, in ms, after a warm-up."""
     figures = []
     for case in [cases[0], cases[0], *cases, *cases]:
         start = time.perf_counter()

@@ -106,7 +106,7 @@ def key_index(layer: Any) -> torch.Tensor:
 
 
 def _written_page(layer: Any, update: Any, digits: torch.Tensor) -> torch.Tensor:
-    """Write ``digits`` as the keys of a scratch block; return it as integers, ``[heads, page]``."""
+    """Write ``digits`` as a scratch block's keys; return its integers, ``[heads, page]``."""
     cache = layer.kv_cache
     _, heads, block, width = cache.shape
     shape = (2, heads, block, width)

@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 from alignatt_agent.engine import crash_report
 
 OWNER = "ALIGNATT_ENGINE_OWNER"
-"""Environment variable that contains the process id of our engines' owner."""
+"""Environment variable with the ID of the process that owns the engines."""
 
 _PLACEHOLDERS = (
     "torchvision",

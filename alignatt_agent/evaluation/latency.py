@@ -23,7 +23,7 @@ from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.log import LoggedChunk, TalkLog
 
 _SAME_S = 1e-6
-"""Tolerance for rounding: scorers compute in milliseconds from the start of a segment."""
+"""Tolerance for rounding: scorers compute times in ms relative to the start of a segment."""
 
 
 def read_instances(path: Path, unit: str) -> list[Instance]:

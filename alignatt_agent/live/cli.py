@@ -201,7 +201,7 @@ _SMALL = f"a small artificial language (talks such as {EMBEDDED}/devset/wav/talk
 class LiveTranslation:
     """A stream, its outputs by language code, and the exit status so far.
 
-    ``clock`` returns the emission times. Without it, they are the length of the audio so far.
+    ``clock`` returns the emission times; without it, each time is the duration of audio so far.
     """
 
     stream: Stream

@@ -49,7 +49,7 @@ class QwenAligner:
         )
         ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
         bins = self._model.bins(ids, padded(audio))
-        # If the last word continues, its last bin may end after the audio.
+        # If the last word is still being spoken, its last bin may end after the audio.
         times = [ms / 1000 for ms in _fix_timestamps(np.array(bins) * self._model.bin_ms)]
         return [
             AlignedItem(word, start, end)

@@ -92,7 +92,7 @@ class Drafter:
         resumed: Draft | None = None,
         room: int | None = None,
     ) -> Draft:
-        """Continue ``prompt``, which ends with the accepted translation ``prefix`` of its source.
+        """Continue ``prompt``, which ends with ``prefix``, the accepted part of the translation.
 
         ``resumed`` is an earlier draft of the same prompt to continue (see ``TranslationEngine``).
         ``room`` is a second limit on the number of tokens, in addition to ``max_tokens``.
