@@ -117,8 +117,8 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
 def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype: str) -> Check:
     """Compare decoded drafts with the same drafts verified in one pass.
 
-    In float32, both are equal. In other types, a prefill and a decode step round differently, so
-    near-ties can differ.
+    In float32, both are equal. In other types, prefill and decode steps round differently, so
+    near-ties can be decided differently.
     """
     same, steps = 0, [0, 0]
     for case in cases:

@@ -52,7 +52,7 @@ class Expected:
         return range(at, min(count, end)) if self.covered else range(0)
 
     def note(self, best: Iterable[int]) -> None:
-        """Record the model's greedy tokens at the due positions, in order."""
+        """Record the model's greedy tokens at the requested positions, in order."""
         for token in best:
             if self._differs:
                 return

@@ -58,7 +58,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Shares of GPU memory by role, and the chosen models, with numbers instead of ``auto``.
+    """Shares of GPU memory by role, with numbers instead of ``auto``, and the chosen models.
 
     ``total`` is the memory of the GPU and ``usable`` the part for engines, in bytes. ``shares`` is
     empty if the engines do not fit.

@@ -1,7 +1,7 @@
 """Test whether two scored runs differ significantly in quality or latency.
 
 Quality is tested by sacreBLEU's paired bootstrap resampling over the segments that OmniSTEval
-scored. Latency is tested by the same resampling of LongYAAL over these segments.
+scored. Latency is tested in the same way, by resampling LongYAAL over these segments.
 
 Examples:
   compare two configurations on one target:

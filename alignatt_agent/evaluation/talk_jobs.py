@@ -54,7 +54,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
 
 
 def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
-    """Stream a run of one talk, whose WAV file is ``recording``; keep the engines loaded."""
+    """Stream the WAV file ``recording`` of a run with one talk; keep the engines loaded."""
     (talk,) = run.devset.talks
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / talk.wav.name

@@ -89,7 +89,7 @@ def loudness(audio: FloatArray) -> float:
 def audible(
     audio: FloatArray, spans: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float] | None]:
-    """Return spans of ``audio``, in seconds, moved to sound, or ``None`` for spans without sound.
+    """Return spans of ``audio``, in seconds, with silent edges cut, or ``None`` for silent spans.
 
     Spans inside sound do not change. Aligners stretch words at the edge of sound into silence, or
     across silence to the next sound. In the second case, the span moves to the longer sound.

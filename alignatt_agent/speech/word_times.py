@@ -62,7 +62,7 @@ def _time_at(
 def fill_gaps(
     spans: Sequence[Span | None], words: Sequence[str], end: float, begin: float = 0.0
 ) -> list[Span]:
-    """Return all spans; words without a span share the gap around them, by character counts."""
+    """Return all spans; words without a span divide the gap around them by character counts."""
     filled: list[Span] = []
     for i, span in enumerate(spans):
         if span is not None:

@@ -44,7 +44,7 @@ class Drafted:
         return self.prefix + self.draft.token_ids[: self.scanned]
 
     def context(self, units: UnitDecoder) -> DraftContext:
-        """Return the input of policies that do not read attention."""
+        """Return the input for policies that do not read attention."""
         begin = len(self.prefix)
 
         def unit_ends() -> tuple[int, ...]:

@@ -53,7 +53,7 @@ class Utterance:
         return self if source else Utterance()
 
     def deciding(self, drafted: Drafted, expected: tuple[int, ...]) -> "Utterance":
-        """Return the utterance with the source of a draft, which may be a revision."""
+        """Return the utterance with the source of a draft, which may revise its own source."""
         aligned = realigned(self.aligned, self.source, drafted.source)
         decided = replace(self, source=drafted.source, aligned=aligned, drafted=drafted)
         return replace(decided, ahead=None, expected=expected)
