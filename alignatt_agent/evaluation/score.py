@@ -43,6 +43,7 @@ class Scores:
     """Official scores of one target, including LongYAAL (CU and CA) and the real-time factor.
 
     ``longyaal_ca_ms`` and ``rtf`` are ``None`` if the log contains no computation times.
+    ``longyaal_ca_ms`` is also ``None`` if all words were emitted after the end of the recordings.
     """
 
     bleu: float
@@ -155,7 +156,9 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
     arguments = omnisteval_arguments(files, devset, target, log.format)
     values = run_omnisteval(arguments, files.folder)
     wanted = dict(_TSV_NAMES)
-    if log.format == "jsonl" and _TSV_NAMES["longyaal_ca_ms"] not in values:
+    aware = values.get(wanted["longyaal_ca_ms"])
+    # LongYAAL ignores words after the end of a recording, which can be all words of a slow machine.
+    if aware == "nan" or (aware is None and log.format == "jsonl"):
         del wanted["longyaal_ca_ms"]
     try:
         numbers = {key: float(values[name]) for key, name in wanted.items()}

@@ -1,5 +1,6 @@
 """Plan the runs of a sweep, stream them with cached engines, and score them by segment."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import soundfile
 from tqdm import tqdm
 
@@ -147,7 +149,7 @@ def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
     )
     official = (scores.bleu, scores.chrf, scores.longyaal_cu_ms, scores.longyaal_ca_ms)
     for (name, ours), value in zip(found.corpus().items(), official, strict=True):
-        if value is None or abs(ours - value) > 1e-2:
+        if not np.isclose(ours, math.nan if value is None else value, 0, 1e-2, equal_nan=True):
             raise ScoringError(
                 f"{run.files.folder}: {name} is {value} by OmniSTEval and {ours} by segments"
             )

@@ -73,6 +73,14 @@ def test_equal_to_omnisteval_to_the_last_digit(capsys, tmp_path, devset, target,
         assert scores["rtf"] == pytest.approx(12 * 0.1 / 10.5, rel=0.01)
 
 
+def test_a_slow_machine_has_no_computation_aware_latency(tmp_path, devset):
+    """All words come after the end of their recordings, which LongYAAL ignores."""
+    path = logs.write(tmp_path / "log.jsonl", logs.lines(computation_s=20))
+    status, scores = logs.rescore(path, devset, tmp_path / "out", "de")
+    assert (status, scores["longyaal_ca_ms"]) == (0, None)
+    assert scores["longyaal_cu_ms"] > 0
+
+
 def test_jsonl_without_computation_times(capsys, tmp_path, devset):
     entries = logs.as_jsonl(logs.lines())
     for entry in entries:
