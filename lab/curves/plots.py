@@ -106,6 +106,8 @@ def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
             places = np.linspace(x[best[0]], x[best[-1]], _PLACES)
             drawn = panel.scores.front_at(runs, latency, quality, places)[1:]
             known = np.isfinite(drawn).mean(axis=0) > 0.5
+            if not known.any():  # with few segments, most resamples lack a front
+                continue
             tail = (100 - LEVEL) / 2
             low, high = np.nanpercentile(drawn[:, known], [tail, 100 - tail], axis=0)
             axes.fill_between(places[known] / 1000, low, high, color=color, alpha=0.13, lw=0)
