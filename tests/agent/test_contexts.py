@@ -193,7 +193,7 @@ def test_a_resolved_configuration_needs_no_files(tmp_path):
         *((other, "expected a list of names and terms") for other in ([""], [2024], {"a": "b"}, 3)),
         ("no/such/file.txt", "expected a list of names and terms, or a file or folder"),
         ("terms.txt", r"terms\.txt is not UTF-8 text"),
-        ("empty", r"has no TALK\.txt"),
+        ("empty", r"contains no TALK\.txt"),
     ],
 )
 def test_other_contexts_are_refused(tmp_path, monkeypatch, context, message):

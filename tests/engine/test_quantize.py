@@ -25,7 +25,7 @@ def test_a_converted_checkpoint_rounds_every_linear_layer(tmp_path, monkeypatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     original = write("qwen3", tmp_path / "qwen3")
     model = ModelConfig(path=str(original), quantize="int8")
-    with pytest.raises(CheckpointError, match="not converted to 8 bits; run `alignatt fetch"):
+    with pytest.raises(CheckpointError, match="not been converted to 8 bits; run `alignatt fetch"):
         locate_one(model)
     fetch.convert(model)
     fetch.convert(model)

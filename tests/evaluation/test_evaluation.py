@@ -20,7 +20,7 @@ def test_dry_run_loads_nothing(call):
         (("--agent", "pathlib.Path"), "expected an entry point in simulstream.agents"),
         (("--set", "policy"), "expected KEY=VALUE"),
         (("--set", "chunk_ms.x=1"), "chunk_ms"),
-        (("--set", "policy.top_k=9"), "has 2 heads"),
+        (("--set", "policy.top_k=9"), "contains 2 heads"),
         (("--set", "keep_up=true"), "keep_up: unknown key"),
         (("--target", "it"), "no head set for en-it"),
         (("--source", "fr"), "direction en-de, not for fr-de"),
