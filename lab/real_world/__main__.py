@@ -7,7 +7,7 @@ repeated, so the same command resumes an interrupted run. To repeat a step, dele
 Examples:
   run all steps (takes hours):
     python -m lab.real_world
-  run all steps on a 25th of the data, into German only, in OUTPUT/quick (takes half an hour):
+  run all steps on 4 % of the data, into German only, in OUTPUT/quick (takes half an hour):
     python -m lab.real_world --quick
   prepare only the inputs of other commands (minutes with a fast network):
     python -m lab.real_world --only models speech recordings pairs
@@ -102,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help="default: all")
     add("--output", type=Path, default=Path("~/.cache/alignatt/real"), help="default: %(default)s")
-    add("--quick", action="store_true", help="a 25th of the data, into German, in OUTPUT/quick")
+    add("--quick", action="store_true", help="4 %% of the data, into German, in OUTPUT/quick")
     add("--seed", type=int, default=0, help="seed of pages, pauses and noise; default: %(default)s")
     return parser
 

@@ -1,10 +1,11 @@
 # Steps that are commands alone: sh -eu steps.sh recordings|heads|curves|page OUTPUT PYTHON [quick]
 output=$2 python=$3
-# Points that were chosen on the tuning set.
-rivals="alignatt-n2-c1000-h100-b-2 hold_n-c1000-n4 local_agreement-c1000-n2 wait_k-c1000-n6-r1.0
-    confidence-c1000-t0.8 none-c1000"
+# Points on the claims set, in addition to the operating points.
+points="alignatt-n1-c1000-h100-b-8 alignatt-n2-c1000-h100-b-2 hold_n-c1000-n4 none-c1000
+    local_agreement-c1000-n2 wait_k-c1000-n6-r1.0 confidence-c1000-t0.5 confidence-c1000-t0.8"
 if [ "${4:-}" = quick ]; then
-    spoken=de others="" tuning=$rivals
+    spoken=de others="" points="hold_n-c1000-n4 local_agreement-c1000-n2"
+    tuning=$points
 else
     spoken="de it zh" others="fr es ru ja" tuning=""
 fi
@@ -54,7 +55,7 @@ sweep() {  # DEVSET [POINT ...]
 
 curves() {  # kept drafts resume an interrupted sweep
     sweep tuning $tuning
-    sweep claims $rivals
+    sweep claims $points
     [ -f "$output/offline-claims/${spoken##* }/offline.json" ] || "$python" -m alignatt_agent.cli \
         offline --config laptop-low --target $spoken --devset "$output/claims" \
         --output "$output/offline-claims"
@@ -78,7 +79,7 @@ page() {  # the tables of docs/results/real.md whose figures are in OUTPUT
     for target in $spoken $others; do
         cp "$output/heads/emitted-en-$target.json" "$sets/qwen2.5-coder-1.5b-en-$target.json"
     done
-    "$python" -m lab.results_pages --page real "$output/page" > "$output/real.md"
+    "$python" -m lab.results_pages --real "$output/page" > "$output/real.md"
 }
 
 set -x

@@ -9,8 +9,8 @@ Examples:
     python -m lab.results_pages --add outputs/bench/engine.json engine
   import new figures of the embedded dev set, then generate the pages:
     python -m lab.results_pages --devset outputs
-  print a page of the figures in DIR/lab/results and DIR/head_sets, without tables that lack files:
-    python -m lab.results_pages --page real DIR
+  print the page of real models with the figures in DIR/lab/results and DIR/head_sets:
+    python -m lab.results_pages --real DIR
 
 The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-follows-dev-high from
 `make`, and offline and micro-follows-offline from `alignatt offline`.
@@ -61,7 +61,7 @@ def pages() -> dict[Path, str]:
 def page(shown: Table, root: Path = ROOT) -> str:
     """Return a page; for another root, files and tables may be missing."""
     parts = [f"# {shown['title']}"]
-    parts.append("`make results` generates this page from the JSON files that it lists.")
+    parts.append("`python -m lab.results_pages` generates this page from the listed JSON files.")
     for table in shown["tables"]:
         files = [x for x in table["files"] if root == ROOT or _path(x, root).exists()]
         if files:
@@ -161,15 +161,15 @@ def build_parser() -> argparse.ArgumentParser:
     text = "import new figures as lab/results/NAME.json, with today's commit and date"
     add("--add", nargs=2, action="append", default=[], metavar=("FILE", "NAME"), help=text)
     add("--devset", type=Path, metavar="OUTPUTS", help="import the runs of the embedded dev set")
-    add("--page", nargs=2, metavar=("NAME", "DIR"), help="only print a page of other figures")
+    add("--real", type=Path, metavar="DIR", help="only print the page of real models; see above")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
     arguments = build_parser().parse_args(argv)
-    if arguments.page:
-        print(page(PAGES["pages"][arguments.page[0]], Path(arguments.page[1])), end="")
+    if arguments.real:
+        print(page(PAGES["pages"]["real"], arguments.real), end="")
         return 0
     for path, name in arguments.add:
         add(Path(path), name)

@@ -12,6 +12,7 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.config.head_sets import ANY
+from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.models import SHARE
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.engine_checks import cases
@@ -145,18 +146,21 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
     found.sentences = sum(len(step.heard.sentences) for step in steps)
     found.drafts_with_rows = sum(bool(step.gated and step.gated.words) for step in steps)
     found.problems += runtime.failures[failures:]
-    found.problems += _lost(steps, units, outputs)
+    found.problems += _lost(steps, units, outputs, language(found.target))
     if gated and not found.drafts_with_rows:
         found.problems.append("no rows were read, although there is a head set")
 
 
-def _lost(steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any]) -> list[str]:
+def _lost(
+    steps: Sequence[Step], units: Sequence[str], outputs: Sequence[Any], target: Language
+) -> list[str]:
     """List the losses of the stream."""
     problems = []
-    # Only the log contains a space where a draft continues an emitted word.
-    parts = [output.new_string for output in outputs], units
-    text, joined = ("".join("".join(part).split()) for part in parts)
-    if text != joined:
+    text = "".join(output.new_string for output in outputs)
+    # Each unit is a word of the log, even if it continues an emitted word.
+    words = [word for unit in units for word in unit.split()]
+    joined = (" " if target.spaced else "").join(words)
+    if text.strip() != joined:
         problems.append(f"the output {text!r} differs from the units {joined!r}")
     if steps[-1].heard.live.words:
         problems.append("words were left when the stream ended")

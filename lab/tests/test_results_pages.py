@@ -58,7 +58,7 @@ def test_a_page_of_other_figures_shows_the_tables_that_have_files(tmp_path, caps
     (tmp_path / "lab/results").mkdir(parents=True)
     row = {"bleu": 15.8, "chrf": 48, "wer": 9, "wer_interval": [8, 10]}
     (tmp_path / "lab/results/real-offline.json").write_text(json.dumps({"rows": [row]}))
-    results_pages.main(["--page", "real", str(tmp_path)])
+    results_pages.main(["--real", str(tmp_path)])
     shown = capsys.readouterr().out
     assert "9.0 [8.0, 10.0]" in shown
     assert shown.count("## ") == 1
