@@ -7,7 +7,7 @@ repeated, so the same command resumes an interrupted run. To repeat a step, dele
 Examples:
   run all steps (takes hours):
     python -m lab.real_world
-  run all steps on 4 % of the data, into German only, in OUTPUT/quick (takes half an hour):
+  run all steps on 4 % of the data, into German only, in OUTPUT/quick (takes 15 min):
     python -m lab.real_world --quick
   prepare only the inputs of other commands (minutes with a fast network):
     python -m lab.real_world --only models speech recordings pairs
