@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from transformers import AutoConfig, AutoTokenizer
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.checkpoints import find_files, locate_one
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import find_path
@@ -18,19 +21,22 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import Readout
 from lab.parity.cells import Ask, Head
+from lab.real_world import OUTPUT
 from lab.stand_ins import random_models
 
 TRAINED = "gemma4"
 """Name of the embedded trained model; all other models are random."""
 
+REAL = "qwen2.5-coder"
+"""Name of the translation model of laptop-low, without its conversion to 8 bits."""
+
 TARGETS = ("de", "it", "zh")
-DEVSET = "micro_models/devset"
 
 SUBJECTS = (TRAINED, "gemma4-random", "gemma3", "qwen3", "hunyuan", "llama")
 
-OTHERS = ("gpt-oss", "cohere2", "olmoe", "apertus")
-"""Models that run only if named: one with attention sinks, two that vLLM and Transformers compute
-differently, and one whose constants vLLM keeps in bfloat16."""
+OTHERS = (REAL, "gpt-oss", "cohere2", "olmoe", "apertus")
+"""Models that run only if named: one whose files come from `make real`, one with attention sinks,
+two that vLLM and Transformers compute differently, one whose constants vLLM keeps in bfloat16."""
 
 BUDGET = 128
 """Number of tokens per step; longer prompts are split into chunks."""
@@ -85,7 +91,7 @@ class Subject:
     @property
     def trained(self) -> bool:
         """Whether the model is trained, so that gate decisions are compared."""
-        return self.name == TRAINED
+        return self.name in (TRAINED, REAL)
 
     def situations(self) -> Situations:
         """Build the requests of each situation, always the same and in this order."""
@@ -111,10 +117,13 @@ class Subject:
 
 
 def subject(name: str, folder: Path) -> Subject:
-    """Prepare a model of the matrix; random ones are written to ``folder``."""
+    """Prepare a model of the matrix; all but the embedded one are written to ``folder``."""
     if name == TRAINED:
         path = find_path("micro_models/gemma4")
-        cases = _sentences(path)
+        cases = _sentences(path, find_path("micro_models/devset"), "micro")
+    elif name == REAL:
+        path = _dequantized(folder / name)
+        cases = _sentences(path, OUTPUT / "tuning", "qwen2.5-coder-1.5b")
     else:
         path = random_models.write(name.removesuffix("-random"), folder / name)
         cases = _random_prompts(_heads(path)[::3][:8])
@@ -127,11 +136,25 @@ def _heads(path: Path) -> tuple[Head, ...]:
     return tuple((layer, head) for layer in range(layers) for head in range(heads))
 
 
-def _sentences(path: Path) -> list[Case]:
-    """Sentences of the embedded dev set, some in part translated, some after another sentence."""
+def _dequantized(path: Path) -> Path:
+    """Write the model to ``path`` in bfloat16, as it is before its conversion to 8 bits."""
+    model = load_config("laptop-low").models.translation
+    locate_one(model)  # a missing model is an error
+    if not path.exists():
+        files = {"pretrained_model_name_or_path": find_files(model), "gguf_file": model.gguf}
+        plain = AutoModelForCausalLM.from_pretrained(**files, dtype=torch.bfloat16)
+        plain.hf_quantizer = None  # refuses to save weights that are plain by now
+        del plain.config.quantization_config
+        plain.save_pretrained(path)
+        AutoTokenizer.from_pretrained(**files).save_pretrained(path)
+    return path
+
+
+def _sentences(path: Path, devset: Path, head_sets: str) -> list[Case]:
+    """Sentences of a dev set, some in part translated, some after another sentence."""
     tokenizer = AutoTokenizer.from_pretrained(path)
     english, *translations = (
-        (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
+        (devset / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
         for code in ("en", *TARGETS)
     )
     pairs, numbers = list(zip(TARGETS, translations, strict=True)), cycle(range(len(english)))
@@ -139,7 +162,7 @@ def _sentences(path: Path) -> list[Case]:
     for number in range(2 * len(TARGETS)):
         code, translated = pairs[number % len(TARGETS)]
         builder = PromptBuilder(tokenizer, "English", language(code).name)
-        heads = load_head_set(f"micro-en-{code}").top(8)
+        heads = load_head_set(f"{head_sets}-en-{code}").top(8)
         for count in (1 + number % 3 * 2, 10 + 3 * number)[: 1 + number % 2]:
             chosen = list(islice(numbers, count))
             words = [word for i in chosen for word in english[i].split()]

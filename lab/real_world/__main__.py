@@ -36,7 +36,7 @@ from alignatt_agent.cli import report_errors
 from alignatt_agent.doctor.fetch import FetchError
 from alignatt_agent.types import AlignAttError
 from lab import commands
-from lab.real_world import devset, handbook, links, models
+from lab.real_world import OUTPUT, devset, handbook, links, models
 
 SCRIPTED = {
     "recordings": "recordings/*.wav",
@@ -101,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = commands.parser("lab.real_world", __doc__)
     add = parser.add_argument
     add("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help="default: all")
-    add("--output", type=Path, default=Path("~/.cache/alignatt/real"), help="default: %(default)s")
+    add("--output", type=Path, default=OUTPUT, help="default: %(default)s")
     add("--quick", action="store_true", help="4 %% of the data, into German, in OUTPUT/quick")
     add("--seed", type=int, default=0, help="seed of pages, pauses and noise; default: %(default)s")
     return parser

@@ -26,8 +26,7 @@ from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab import commands
-
-PAIRS = Path("~/.cache/alignatt/real/pairs").expanduser()
+from lab.real_world import OUTPUT
 
 
 def judge(engine: Any, config: Any, target: str, pairs: Path) -> dict[str, Any]:
@@ -74,8 +73,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     model = config.models.translation
     engine = TransformersEngine(str(locate_one(model)), dtype=model.dtype)
     rows = json.loads(args.output.read_text())["rows"] if args.output.is_file() else []
-    rows += [judge(engine, config, code, PAIRS / f"en-{code}.held-out.tsv") for code in args.target]
-    commands.write_json(args.output, {"config": args.config, **commands.machine(), "rows": rows})
+    for code in args.target:
+        rows.append(judge(engine, config, code, OUTPUT / "pairs" / f"en-{code}.held-out.tsv"))
+        found = {"config": args.config, **commands.machine(), "rows": rows}
+        commands.write_json(args.output, found)
 
 
 if __name__ == "__main__":
