@@ -105,8 +105,8 @@ def make_pair(
 ) -> SentencePair:
     """Check one pair and split its target into units.
 
-    Gold ``links`` number the ``counted`` parts of the target. If ``counted`` is ``None``, they
-    number words separated by white space or, if the language is not ``spaced``, characters.
+    Gold ``links`` contain the numbers of ``counted`` parts of the target. If ``counted`` is
+    ``None``, the parts are words or, if the language is not ``spaced``, characters.
     """
     if not source or not target.strip():
         raise PairError("empty_side")

@@ -100,7 +100,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
         row,
         plan.top_k,
         {
-            # Head sets are shared, so they contain only the last part of a local path.
+            # Head sets are shared, so they contain only the last component of a local path.
             "model": Path(model.path).name if Path(model.path).is_absolute() else model.path,
             "revision": model.revision,
             "direction": plan.direction,

@@ -39,7 +39,7 @@ class StreamStep:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStep:
-    """Update of speech recognition for a chunk, and the seconds that each stage took."""
+    """Result of speech recognition for a chunk, and the time taken by each stage, in seconds."""
 
     audio_s: float
     heard: SpeechUpdate

@@ -168,4 +168,4 @@ def _end_to_end(engines: Engines) -> Check:
     if len(items) != 2 or not np.isfinite(times).all() or times != sorted(times):
         fix = "set models.aligner to a Qwen3 forced aligner"
         return Check(name, "FAIL", f"two words were aligned as {items}", fix)
-    return Check(name, "ok", f"{found} and aligned, in {elapsed:.2f} s")
+    return Check(name, "ok", f"{found}, and two words were aligned, in {elapsed:.2f} s")

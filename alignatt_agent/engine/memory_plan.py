@@ -19,7 +19,7 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
 from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 
 CONTEXT = 0.6 * GIB
-"""Assumed bytes of the CUDA context, libraries and graphs in an engine's process."""
+"""Assumed size of the CUDA context, libraries and graphs in an engine's process, in bytes."""
 
 TOWER = 0.7 * GIB
 """Assumed bytes of a transcribing translation model's audio tower, including activations."""

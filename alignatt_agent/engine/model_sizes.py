@@ -120,7 +120,7 @@ def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
     if thinker is not None:
         parts = {part: _untyped(thinker[part]) for part in ("audio_config", "text_config")}
         model, audio = _build(kind, parts), thinker["audio_config"]
-        # The first of three convolutions halves the mel bands and frames.
+        # The first of three convolutions halves the number of mel bands and of frames.
         halves = (audio["num_mel_bins"] // 2) * (_AUDIO_FRAMES_PER_S // 2)
         return model, model.language_model, audio["downsample_hidden_size"] * halves
     text = config.get("text_config", config)

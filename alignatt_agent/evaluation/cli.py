@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Stream the runs without a log, score all runs and write reports; return the exit status."""
+    """Stream runs that have no log, score all runs and write reports; return the exit status."""
     given = build_parser().parse_args(argv)
     cluster = options_of(given, given.ray_workers)
     if given.comet:

@@ -53,7 +53,7 @@ def pyplot() -> Any:
 
 
 def tail_error_plot(errors: TailErrors) -> str:
-    """Draw the error rate of the live tail by distance to the end of the audio."""
+    """Plot the error rate of the live tail against the distance to the end of the audio."""
     figure, axes = _figure(6, 3.2)
     low, high = errors.bands()
     middles = [1000 * (a + b) / 2 for a, b in zip(errors.edges_s, errors.edges_s[1:], strict=False)]

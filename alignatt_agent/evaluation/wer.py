@@ -241,7 +241,7 @@ def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
 
 
 def _drawn(errors: Counts, words: Counts) -> Rates:
-    """Return the rates of 1000 resamples of the talks, ``[resamples, ...]``."""
+    """Return the rates for 1000 resamples of the talks, ``[resamples, ...]``."""
     picks = np.random.default_rng(1).integers(0, len(words), (1000, len(words)))
     return _rate(errors[picks].sum(1), words[picks].sum(1))
 

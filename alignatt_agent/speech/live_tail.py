@@ -217,7 +217,7 @@ class LiveTail:
             self.on_hypothesis(SourceView((*self._open, *words), len(self._open) + ready))
 
     def _drop_silence(self, level: float) -> None:
-        """Drop silence; in audible audio, two empty transcripts in a row drop unstable words.
+        """Drop silence; drop unstable words if two transcripts of louder audio in a row are empty.
 
         Words that two hypotheses agree on are committed, because they may already be translated.
         """

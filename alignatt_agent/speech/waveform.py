@@ -33,7 +33,7 @@ QUIET_SPAN = SAMPLE_RATE // 20
 """Number of samples in a candidate for the quietest place (50 ms)."""
 
 QUIET_ENOUGH = 1.5
-"""Multiple of the lowest power up to which places are treated as equally quiet."""
+"""Spans whose power is at most this multiple of the lowest power count as equally quiet."""
 
 CLICKS = 0.001
 """Fraction of samples (the loudest) that are treated as clicks and do not affect the level."""

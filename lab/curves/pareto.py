@@ -150,7 +150,7 @@ class Resampled:
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return the quality of ``run`` minus that of the front of ``rivals`` at equal latency.
 
-        NaN if the rivals have no points on both sides; such resamples are ignored.
+        NaN unless the rivals have points on both sides of it; such resamples are ignored.
         """
         ahead = self._scores[run][quality] - self.front_at(rivals, latency, quality, run)
         return interval(ahead[0], ahead[1:])

@@ -40,7 +40,7 @@ REAL = "default-low"
 
 
 def chunks(context: Context) -> Result:
-    """Real-time factor and stage times at chunks of several lengths, one talk after another."""
+    """Measure the real-time factor and stage times for several chunk lengths, talk by talk."""
     lengths, count, seconds = (CHUNKS_MS[:2], 1, 8.0) if context.self_test else (CHUNKS_MS, 3, 60.0)
     jobs, tapes, engines, resolved = _recorded(lengths, count, seconds)
     rows = []

@@ -21,7 +21,7 @@ TRANSLATION = "google/gemma-4-E4B-it"
 SPEECH = {"asr": "Qwen/Qwen3-ASR-1.7B", "aligner": "Qwen/Qwen3-ForcedAligner-0.6B"}
 
 HEADS = ((0, 3), (5, 0), (6, 5), (10, 4), (11, 2), (11, 3), (17, 3), (20, 0))
-"""Eight heads of Gemma-4 E4B: one in a full layer, seven in sliding ones, as in its head sets."""
+"""Eight heads of Gemma-4 E4B: one in a full-attention layer, seven in sliding-window layers."""
 
 
 def translation(folder: Path) -> ModelConfig:

@@ -81,7 +81,7 @@ Case = tuple[Prompt, tuple[Head, ...]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A model of the matrix with all its heads; some prompts fit into one step, others do not."""
+    """A model, all of its heads, and prompts, some of which are longer than a step."""
 
     name: str
     path: Path
