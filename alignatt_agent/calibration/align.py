@@ -46,7 +46,7 @@ def build_aligner(
 def align(
     aligner: ChatAligner | None, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[Links | PairError]:
-    """Align all pairs that are not in ``cache``; without ``aligner``, return the pairs' own links."""
+    """Align pairs that are not in ``cache``; without ``aligner``, return the pairs' own links."""
     if aligner is None:
         if not any(pair.gold for pair in pairs):
             raise CalibrationError(
