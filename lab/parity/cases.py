@@ -140,7 +140,7 @@ def _dequantized(path: Path) -> Path:
     """Write the model to ``path`` in bfloat16, as it is before its conversion to 8 bits."""
     model = load_config("laptop-low").models.translation
     locate_one(model)  # a missing model is an error
-    if not path.exists():
+    if not (path / "tokenizer.json").exists():  # the last file
         files = {"pretrained_model_name_or_path": find_files(model), "gguf_file": model.gguf}
         plain = AutoModelForCausalLM.from_pretrained(**files, dtype=torch.bfloat16)
         plain.hf_quantizer = None  # refuses to save weights that are plain by now

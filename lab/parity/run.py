@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ class References:
             return self.engine("float32", "eager").logprobs(prompt, ids)
 
         self.path = str(path)
-        self.engine = lru_cache(3)(engine)  # the fused one in float32 is not used in bfloat16
+        self.engine = cache(engine)
         self.rows = cache(rows)
         self.logprobs = cache(logprobs)
 
