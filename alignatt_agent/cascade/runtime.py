@@ -11,16 +11,19 @@ from typing import Any
 
 from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.cascade.engines import Engines, serve_speech, warm_up
+from alignatt_agent.cascade.pace import describe, seconds_per_second
 from alignatt_agent.config import resolved as located
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.machine import Gpu, gpus, installed
 from alignatt_agent.config.models import written_shares
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine import int8_product
 from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.memory_plan import plan, with_engines
 from alignatt_agent.engine.model_sizes import UnknownSizeError
+from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import ServedModels
 from alignatt_agent.types import Step
@@ -98,10 +101,25 @@ class Runtime:
         check_requests(resolved, longest_s)
 
     def load(self, resolved: Resolved) -> Engines:
-        """Start the engines of a configuration, and check that its head sets fit the model."""
+        """Start the engines of a configuration, and check that its head sets fit the model.
+
+        On a CPU, the pace of newly started engines is measured and printed.
+        """
+        started = self.loaded(resolved) is None
         engines = self.load_engines(*_key(resolved))
         resolved.check_shape(engines.num_layers, engines.num_heads)
+        if started and on_cpu():
+            self._print_pace(resolved, engines)
         return engines
+
+    def _print_pace(self, resolved: Resolved, engines: Engines) -> None:
+        """Print how long a second of speech takes; a failure would recur in the user's stream."""
+        config = resolved.config
+        target = config.target_language or next(iter(resolved.head_sets), None)
+        if target is None:
+            return
+        pace = seconds_per_second(resolved, engines, target)
+        print(describe(pace, config.chunk_ms), file=sys.stderr, flush=True)
 
     def loaded(self, resolved: Resolved) -> Engines | None:
         """Return the engines if they are loaded for this configuration, or ``None``."""
@@ -156,7 +174,10 @@ class Runtime:
             warm_up(engines, heads, translation.config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
         took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
-        print(took + caches, file=sys.stderr, flush=True)
+        kernel = ""
+        if models.translation.quantize is not None:
+            kernel = f"; {int8_product.description()}"
+        print(f"{took}{caches}{kernel}", file=sys.stderr, flush=True)
         return engines
 
     def alive(self) -> bool:

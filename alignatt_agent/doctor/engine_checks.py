@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.cascade.pace import describe, seconds_per_second
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
@@ -40,6 +41,7 @@ def examine(runtime: Runtime, resolved: Resolved) -> Iterator[Check]:
             yield Check(f"{role} engine", "ok", found)
         yield from _translation(resolved, runtime.served["translation"])
         yield from guarded("end to end", lambda: _end_to_end(engines))
+        yield from guarded("pace", lambda: pace(resolved, engines))
 
 
 def guarded(name: str, check: Callable[[], Check]) -> Iterator[Check]:
@@ -151,6 +153,14 @@ def speed(drafts: DraftEngine, cases: Sequence[Case], tokens: int, chunk_ms: int
     found += f", more than a chunk of {chunk_ms} ms" * (longest > chunk_ms)
     fix = "raise chunk_ms, or run on a faster device"
     return Check.judged("speed", longest <= chunk_ms, found, fix, "warn")
+
+
+def pace(resolved: Resolved, engines: Engines) -> Check:
+    """Measure how long a second of speech takes, and describe what follows from it."""
+    target = resolved.config.target_language or next(iter(resolved.head_sets), "de")
+    measured = seconds_per_second(resolved, engines, target)
+    line, _, fix = describe(measured, resolved.config.chunk_ms).partition(". ")
+    return Check.judged("pace", measured <= 1, line, fix, "warn")
 
 
 def _end_to_end(engines: Engines) -> Check:

@@ -170,14 +170,17 @@ def fetch(checkpoint: Checkpoint) -> Path:
 def convert(model: ModelConfig) -> None:
     """Convert a checkpoint to 8 bits if this is configured and not done yet."""
     original = find_files(model)
-    if model.quantize is None or original is None or converted(original).exists():
+    if model.quantize is None or original is None:
         return
     if model.gguf is not None and not (original / model.gguf).is_file():  # not downloaded yet
+        return
+    folder = converted(original, model.gguf)
+    if folder.exists():
         return
     from alignatt_agent.engine.quantize import quantize
 
     print(f"{title(model)}: converting to 8 bits (takes about two minutes)", flush=True)
-    quantize(original, converted(original), model.gguf)
+    quantize(original, folder, model.gguf)
 
 
 def models_of(names: Sequence[str]) -> list[ModelConfig]:

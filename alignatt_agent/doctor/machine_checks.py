@@ -12,6 +12,7 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from alignatt_agent.config import processor
 from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 from alignatt_agent.doctor.checks import Check
 
@@ -39,6 +40,7 @@ class Machine:
     free_memory: int  # bytes of main memory that are available without swapping
     kv_space: str | None  # VLLM_CPU_KVCACHE_SPACE, if set
     gpus: tuple[Gpu, ...] = ()
+    instruction_set: str = "unknown"  # of the processor
 
     @property
     def extra(self) -> str:
@@ -85,7 +87,8 @@ def check_torchvision(machine: Machine) -> Check:
 
 def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
-    found = f"{machine.cores} cores, {machine.free_memory / GIB:.1f} GiB of memory free"
+    found = f"{machine.cores} cores ({machine.instruction_set}), "
+    found += f"{machine.free_memory / GIB:.1f} GiB of memory free"
     few = "three engines and this process share one core: use at least two cores"
     enough = machine.cores > 1 or bool(machine.gpus)
     checks = [Check.judged("processor", enough, found, few, "warn")]
@@ -134,10 +137,11 @@ def look_around() -> Machine:
         torch_error=torch_error,
         torch_cuda=None if torch_error else sys.modules["torch"].version.cuda,
         torchvision_error=_import_error("torchvision") if "torchvision" in found else "",
-        cores=len(os.sched_getaffinity(0)),
+        cores=processor.cores(),
         free_memory=free_memory(),
         kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,
         gpus=gpus(),
+        instruction_set=processor.instruction_set(),
     )
 
 

@@ -5,7 +5,6 @@ needs no padding to 30 s, and computes token timestamps from the decoder's atten
 """
 
 import math
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from alignatt_agent.config.processor import cores
 from alignatt_agent.engine.speech_models import KEPT, NO_SPEECH, UNSURE
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.engines import Answer
@@ -43,7 +43,7 @@ class CpuWhisper:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
         # Whisper uses all cores, because it never runs at the same time as the translation model.
-        threads = {"intra_threads": len(os.sched_getaffinity(0)), "compute_type": "int8"}
+        threads = {"intra_threads": cores(), "compute_type": "int8"}
         self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
         self._view = ctranslate2.StorageView.from_array
         self._extract = WhisperFeatureExtractor(feature_size=self._model.n_mels)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
+from alignatt_agent.config import processor
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.machine import cache_folder, environment, installed
@@ -191,7 +192,7 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
             # billion parameters drafted in 0.57 of the time with two cores instead of one. With
             # small models, one core is left to the process that feeds the engines: a second thread
             # was no faster (3.1 and 3.0 ms per token), and passive waiting was 3 times slower.
-            cores = len(os.sched_getaffinity(0))
+            cores = processor.cores()
             threads = cores if sum(map(weight_bytes, models)) > LARGE else max(1, cores - 1)
             cpu = {
                 "VLLM_CPU_KVCACHE_SPACE": "1",

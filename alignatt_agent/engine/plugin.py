@@ -1,9 +1,9 @@
 """A vLLM plug-in that runs in all vLLM processes of the environment but changes only ours.
 
 The plug-in lets vLLM's Qwen3-ASR and Gemma-4 load without torchvision: their modules import image
-processors, which refer to torchvision but do not need it for audio and text. It adapts the inputs
-of vLLM's linear layers on a CPU to oneDNN, reports errors of engines, and stops our engine
-processes as soon as they are finished or their owner is killed.
+processors, which refer to torchvision but do not need it for audio and text. On a CPU, it adapts
+the inputs of vLLM's linear layers to oneDNN, and adds a kernel for 8-bit layers. It reports errors
+of engines, and stops our engine processes as soon as they are finished or their owner is killed.
 """
 
 import importlib.util
@@ -41,6 +41,7 @@ def register() -> None:
         return
     prepare()
     if owner != os.getpid():
+        _prefer_exact_int8()
         crash_report.listen()
         watch(owner)
         if multiprocessing.parent_process() is not None:
@@ -54,6 +55,16 @@ def prepare() -> None:
         _stand_in_for_torchvision()
         _stand_in_for_video_processors()
     _suit_onednn()
+
+
+def _prefer_exact_int8() -> None:
+    """Add the kernel for 8-bit layers that is exact on processors without VNNI instructions."""
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        from alignatt_agent.engine import fbgemm_kernel
+
+        fbgemm_kernel.register()
 
 
 def _suit_onednn() -> None:

@@ -16,6 +16,7 @@ from transformers import (
     AutoTokenizer,
 )
 
+from alignatt_agent.engine import int8_product
 from alignatt_agent.engine.quantize import ACTIVATIONS
 from alignatt_agent.types import AttentionRows, EngineError, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout
@@ -125,11 +126,9 @@ def round_activations(model: Any) -> None:
 
 
 def rounded(inputs: torch.Tensor) -> torch.Tensor:
-    """Round ``[..., features]`` to 8 bits, with one scale per token."""
-    exact = inputs.float()
-    scale = exact.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
-    # Like the kernel, multiply by the reciprocal; quotients round differently in bfloat16.
-    return ((exact * (1 / scale)).round() * scale).to(inputs.dtype)
+    """Round ``[..., features]`` per token, as the kernel of this processor does."""
+    codes, scale = int8_product.rounded(inputs, int8_product.levels())
+    return (codes * scale).to(inputs.dtype)
 
 
 def attention_layers(config: Any) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.engine import int8_product
 from alignatt_agent.evaluation.devset import DevSet
 
 GROUP = "simulstream.agents"
@@ -57,6 +58,8 @@ class AgentChoice:
             "dtype": config.models.translation.dtype,
             "policy": config.policy_for(target).model_dump(),
         }
+        if config.models.translation.quantize is not None:
+            signature["kernel"] = int8_product.description()
         if head_set is not None:
             provisional = " (provisional)" if head_set.provisional else ""
             signature["head_set"] = head_set.name + provisional
