@@ -189,14 +189,17 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
         cpu = {}
         if on_cpu():
             # The stages of a chunk run in turn, so a large model uses all cores: a model with 1.5
-            # billion parameters drafted in 0.57 of the time with two cores instead of one. With
-            # small models, one core is left to the process that feeds the engines: a second thread
-            # was no faster (3.1 and 3.0 ms per token), and passive waiting was 3 times slower.
-            cores = processor.cores()
-            threads = cores if sum(map(weight_bytes, models)) > LARGE else max(1, cores - 1)
+            # billion parameters drafted in 0.57 of the time with two cores instead of one. A small
+            # model is no faster with a second thread (3.1 and 3.0 ms per token).
+            large = sum(map(weight_bytes, models)) > LARGE
             cpu = {
+                "OMP_NUM_THREADS": str(processor.cores() if large else 1),
+                # By default, threads spin for milliseconds while they wait for each other. Next to
+                # two busy programs on two cores, a draft of the large model then took 6.4 times as
+                # long as on the idle machine, and 2.4 times with passive waiting. On the idle
+                # machine, the times were equal (AVX-512 VNNI).
+                "OMP_WAIT_POLICY": "passive",
                 "VLLM_CPU_KVCACHE_SPACE": "1",
-                "OMP_NUM_THREADS": str(threads),
                 # vLLM would bind each tensor-parallel worker to a separate NUMA node, and would not
                 # start with too few nodes.
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",
