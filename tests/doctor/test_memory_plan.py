@@ -1,7 +1,5 @@
 """Sizes and shares of memory, computed from dimensions: held against files and Transformers."""
 
-import re
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSpeechSeq2Seq
@@ -161,15 +159,6 @@ def test_the_command(capsys):
     assert main(["doctor", "--config", "default-low", "--gpu", "16"]) == 1
     assert "does not fit: the engines need 20." in capsys.readouterr().out
     assert main(["doctor", "--config", "default-low", "--gpu", "-3"]) == 2
-
-
-def test_what_is_computed_for_a_configuration_is_printed(capsys):
-    assert main(["doctor", "--config", "default-low", "--predict"]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"h200 +0\.26 +200\n", out)
-    assert out.rstrip().endswith("all figures are computed, none is measured")
-    assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
-    assert "--predict: got micro-low; expected one of " in capsys.readouterr().err
 
 
 def test_a_class_that_vllm_registered_changes_nothing(monkeypatch):
