@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from alignatt_agent.cascade.engines import Engines
-from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.config.languages import Language
@@ -16,12 +15,6 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from alignatt_agent.types.stopwatch import Stopwatch
-
-SCHEDULES: dict[str, type[Stream]] = {
-    "sync": Stream,
-    "overlap": OverlappedStream,
-    "async": AsynchronousStream,
-}
 
 
 def open_stream(
@@ -49,8 +42,8 @@ def open_stream(
         else _target_stream(resolved, engines, source, target, context)
         for target in targets
     }
-    stream = SCHEDULES[config.schedule](tail, target_streams)
-    if config.debug.draft_ahead and config.schedule == "sync":
+    stream = Stream(tail, target_streams)
+    if config.debug.draft_ahead:
         tail.on_hypothesis = stream.draft_ahead  # no other chunk is translated at that time
     return stream
 

@@ -68,15 +68,6 @@ def test_configured_language_survives_clear(tmp_path):
         assert heard(agent, talk(10)) == expected(10)
 
 
-@pytest.mark.parametrize(("schedule", "delay"), [("sync", 0), ("overlap", 1), ("async", 0)])
-def test_every_schedule_emits_the_same(tmp_path, schedule, delay):
-    agent = loaded_agent(tmp_path, schedule=schedule)
-    agent.set_target_language("de")
-    found = outputs(agent, talk(20))
-    assert joined(found[:delay]) == []
-    assert joined(found) == expected(20)
-
-
 def test_read_only_input_stays_untouched_and_may_end_with_one_sample(agent):
     samples = talk(17, extra_samples=(1 - 17 * 8000) % CHUNK)
     samples.flags.writeable = False
