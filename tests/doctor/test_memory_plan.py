@@ -10,9 +10,9 @@ from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_co
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.machine import GIB, Gpu
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.doctor import fetch
 from alignatt_agent.engine.memory_plan import FREE, plan
 from alignatt_agent.engine.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
+from alignatt_agent.fetch.cli import models_of
 from lab.stand_ins.__main__ import real_configurations
 
 SPEECH = {name for name, config in PUBLISHED.items() if "thinker_config" in config}
@@ -141,7 +141,7 @@ def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
     fits = r"Test: the engines need 29.* configurations that fit: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
         here.resolve(load_config("translategemma-12b-low"))
-    paths = [model.path for model in fetch.models_of(["default-low", "translategemma-12b-low"])]
+    paths = [model.path for model in models_of(["default-low", "translategemma-12b-low"])]
     assert paths[0] == "Qwen/Qwen3-ASR-0.6B"
     assert "google/translategemma-12b-it" in paths  # as written: it does not fit
     monkeypatch.undo()
