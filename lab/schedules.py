@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import Any
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.stream import SpeechStep, Stream, StreamStep, attempt
@@ -143,14 +144,14 @@ class OverlappedAgent(AlignAttAgent):
 
     _schedule: type[Stream] = OverlappedStream
 
-    def _open_stream(self) -> Stream:
-        is_new = self._stream is None
-        stream = super()._open_stream()
+    def _open_stream(self, session: Any) -> Stream:
+        is_new = session.stream is None
+        stream = super()._open_stream(session)
         if is_new:
             # Drafting ahead would run at the same time as the translation of another chunk.
             stream._live_tail.on_hypothesis = None
-            self._stream = self._schedule(stream._live_tail, stream.targets)
-        return self._stream
+            session.stream = self._schedule(stream._live_tail, stream.targets)
+        return session.stream
 
 
 class AsynchronousAgent(OverlappedAgent):

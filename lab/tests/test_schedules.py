@@ -122,7 +122,7 @@ def test_an_agent_with_another_schedule_emits_the_same(tmp_path, agent_class, st
     agent.set_target_language("de")
     audio = talk(20)
     outputs = [agent.process_chunk(audio[i : i + 13_600]) for i in range(0, len(audio), 13_600)]
-    assert type(agent._stream) is stream_class
+    assert type(agent._session.stream) is stream_class
     outputs.append(agent.end_of_stream())
     assert joined(output.new_tokens for output in outputs[:delay]) == []
     expected = [translated(word(k), chinese=False) for k in range(20)]
