@@ -172,9 +172,6 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _choose(self, side: Literal["source", "target"], name: str) -> None:
         """Start a session with another language; the same language does not end a stream."""
         _ADDRESSED.set(self)
-        session = self._session
-        sides = {"source": session.source, "target": session.target}
-        refused = {key: text for key, text in session.refused.items() if key != side}
         try:
             chosen = language(name)
             if side == "source":
@@ -183,12 +180,23 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         except LanguageError as error:
             # The WebSocket server only logs this error. Without a language, the first chunk fails
             # instead of emitting the wrong language.
-            refused[side] = str(error)
-            self._session = _Session(**(sides | {side: None}), refused=refused, talk=session.talk)
+            self._replace_language(side, None, {side: str(error)})
             raise
-        if sides[side] != chosen:
-            sides[side] = chosen
-            self._session = _Session(**sides, refused=refused, talk=session.talk)
+        session = self._session
+        if chosen != (session.source if side == "source" else session.target):
+            self._replace_language(side, chosen, {})
+
+    def _replace_language(
+        self, side: Literal["source", "target"], chosen: Language | None, refused: dict[str, str]
+    ) -> None:
+        session = self._session
+        others = {key: reason for key, reason in session.refused.items() if key != side}
+        self._session = _Session(
+            source=chosen if side == "source" else session.source,
+            target=chosen if side == "target" else session.target,
+            refused=others | refused,
+            talk=session.talk,
+        )
 
     def _open_stream(self, session: _Session) -> Stream:
         if session.stream is not None:
