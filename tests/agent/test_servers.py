@@ -198,7 +198,9 @@ def metrics(monkeypatch):
     """Simulstream's log, which contains the names of recordings."""
     fakes.FakeRecognizer.contexts.clear()
     monkeypatch.setattr(METRICS_LOGGER, "filters", [])
-    monkeypatch.setattr(METRICS_LOGGER, "level", logging.INFO)
+    METRICS_LOGGER.setLevel(logging.INFO)
+    yield
+    METRICS_LOGGER.setLevel(logging.NOTSET)
 
 
 def named(talk):
