@@ -39,12 +39,11 @@ test: lint ## run lint and all tests of the package, including the end-to-end te
 test-lab: $(STAMP) ## run the tests of lab/ (embedded models, parity, benchmarks, curves, rehearsal)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest lab/tests
 
-lint: $(STAMP) ## run ruff, mypy --strict, the import contracts and the line limits
+lint: $(STAMP) ## run ruff, mypy --strict and the import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m lab.lines
 
 measure: $(STAMP) ## measure each embedded model: word error rate, aligner error, off-line BLEU
 	@$(BIN)/python -m lab.micro_world.measure

@@ -3,10 +3,12 @@
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from simulstream.metrics.logger import METRICS_LOGGER
@@ -25,13 +27,42 @@ LOGGER = logging.getLogger(__name__)
 FINISH_ATTEMPTS = 3
 """Number of attempts to finish a stream, because no later chunk can retry after a failure."""
 
+_ADDRESSED: ContextVar[Any] = ContextVar("addressed", default=None)
+"""The agent whose languages the current client chose. Simulstream's WebSocket server serves every
+connection in a task, and a task sees only the values that it has set itself."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """State of one client's stream.
+
+    An agent replaces its session for the next client, and never resets it. A call that is still
+    running keeps its own session, so it neither delays the next client nor writes into its stream.
+
+    Attributes:
+        source: the spoken language, or ``None`` after a refused choice.
+        target: the target language; ``None`` if there is none, or after a refused choice.
+        refused: message about a refused choice, by side (``source`` or ``target``).
+        talk: stem of the recording's file name, if Simulstream logs it.
+        stream: the stream, once the first chunk has opened it.
+        lock: held while a chunk is processed.
+    """
+
+    source: Language | None
+    target: Language | None
+    refused: dict[str, str] = field(default_factory=dict)
+    talk: str = ""
+    stream: Stream | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
 
 class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is untyped
     """Translate speech into append-only text.
 
     All processors in a process share its engines; each instance holds one stream. An instance may
     be called from any thread: Simulstream's servers switch threads, and the HTTP server clears an
-    expired session while a chunk is still being processed.
+    expired session while a chunk is still being processed. The output of this chunk belongs to the
+    old stream, and ``clear`` does not wait for it.
     """
 
     runtime: ClassVar[Runtime] = Runtime()
@@ -42,15 +73,15 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         super().__init__(config)
         self._resolved = self.runtime.resolve(AgentConfig.from_namespace(config))
         self._config = self._resolved.config
-        self._lock = threading.RLock()
-        self._stream: Stream | None = None
-        self._source: Language | None = None
-        self._target: Language | None = None
-        self.talk = ""  # stem of the recording's file name, if Simulstream logs it
-        self._set_default_languages()
+        self._session = self._new_session()
         if isinstance(self._config.speech.context, dict):
             METRICS_LOGGER.addFilter(self._name_talk)  # adding it twice has no effect
-            self.runtime.addressed = self
+            self.runtime.processors.add(self)
+
+    @property
+    def talk(self) -> str:
+        """Stem of the recording's file name, if Simulstream logged it."""
+        return self._session.talk
 
     @property
     def speech_chunk_size(self) -> float:
@@ -79,11 +110,11 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
 
     def set_source_language(self, language: str) -> None:
         """Choose the spoken language of the next stream by code or name."""
-        self._source = self._choose(language, spoken=True)
+        self._choose("source", language)
 
     def set_target_language(self, language: str) -> None:
         """Choose the language of the translation by code or name."""
-        self._target = self._choose(language)
+        self._choose("target", language)
 
     def process_chunk(self, waveform: np.ndarray[Any, Any]) -> IncrementalOutput:
         """Process the next piece of audio.
@@ -95,66 +126,86 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             Exception: an engine failed or a setting is wrong. Simulstream ends the stream; emitted
                 units are kept.
         """
-        with self._lock:
+        session = self._session
+        with session.lock:
             try:
-                units = self._traced(self._open_stream().step(waveform))
+                units = self._traced(self._open_stream(session).step(waveform))
             except Exception as error:
                 self._report("process_chunk", error)
                 # A short piece comes from MessageProcessor.end_of_stream, where an exception would
                 # leave a WebSocket client waiting forever.
                 if np.size(waveform) >= round(self.speech_chunk_size * SAMPLE_RATE):
                     raise
-                units = self._undelivered()
-            return self._output(units)
+                units = _undelivered(session)
+            return _output(units, session.target)
 
     def end_of_stream(self) -> IncrementalOutput:
         """Finish the open utterance; errors are logged, never raised (see ``process_chunk``)."""
-        with self._lock:
+        session = self._session
+        with session.lock:
             units: tuple[str, ...] = ()
-            for _ in range(FINISH_ATTEMPTS if self._stream is not None else 0):
-                assert self._stream is not None
+            for _ in range(FINISH_ATTEMPTS if session.stream is not None else 0):
+                assert session.stream is not None
                 try:
-                    units += self._traced(self._stream.finish())
+                    units += self._traced(session.stream.finish())
                     break
                 except Exception as error:
                     self._report("end_of_stream", error)
-                    units += self._undelivered()
-            return self._output(units)
+                    units += _undelivered(session)
+            return _output(units, session.target)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
         """Join units into text to append, with a space before each unit of a spaced language."""
-        spaced = self._target.spaced if isinstance(self._target, Language) else True
-        return "".join(f" {token}" if spaced else token for token in tokens)
+        return _joined(tokens, self._session.target)
 
     def clear(self) -> None:
         """Discard the stream and restore the configured languages; callable at any time."""
-        with self._lock:
-            self._stream = None
-            self.talk = ""
-            self._set_default_languages()
+        self._session = self._new_session()
 
-    def _set_default_languages(self) -> None:
+    def _new_session(self) -> _Session:
         target = self._config.target_language
-        self._source = language(self._config.source_language)
-        self._target = language(target) if target else None
+        return _Session(
+            source=language(self._config.source_language),
+            target=language(target) if target else None,
+        )
 
-    def _choose(self, name: str, spoken: bool = False) -> Language | None:
-        with self._lock:
-            self._stream = None
-            self.runtime.addressed = self
-            try:
-                given = self._config.models.aligner is not None, self._config.speech.recognizer
-                return language(name).check_spoken(*given) if spoken else language(name)
-            except LanguageError:
-                # The WebSocket server only logs this error. Without languages, the first chunk
-                # fails instead of emitting the wrong language.
-                self._source = self._target = None
-                raise
+    def _choose(self, side: Literal["source", "target"], name: str) -> None:
+        """Start a session with another language; the same language does not end a stream."""
+        _ADDRESSED.set(self)
+        try:
+            chosen = language(name)
+            if side == "source":
+                has_aligner = self._config.models.aligner is not None
+                chosen = chosen.check_spoken(has_aligner, self._config.speech.recognizer)
+        except LanguageError as error:
+            # The WebSocket server only logs this error. Without a language, the first chunk fails
+            # instead of emitting the wrong language.
+            self._replace_language(side, None, {side: str(error)})
+            raise
+        session = self._session
+        if chosen != (session.source if side == "source" else session.target):
+            self._replace_language(side, chosen, {})
 
-    def _open_stream(self) -> Stream:
-        if self._stream is not None:
-            return self._stream
-        if self._source is None or self._target is None:
+    def _replace_language(
+        self, side: Literal["source", "target"], chosen: Language | None, refused: dict[str, str]
+    ) -> None:
+        session = self._session
+        others = {key: reason for key, reason in session.refused.items() if key != side}
+        self._session = _Session(
+            source=chosen if side == "source" else session.source,
+            target=chosen if side == "target" else session.target,
+            refused=others | refused,
+            talk=session.talk,
+        )
+
+    def _open_stream(self, session: _Session) -> Stream:
+        if session.stream is not None:
+            return session.stream
+        if session.source is None or session.target is None:
+            missing = "target" if session.target is None else "source"
+            if missing in session.refused:
+                reason = f"the client's choice was refused: {session.refused[missing]}"
+                raise ConfigError(f"no {missing} language, because {reason}")
             raise ConfigError(
                 "no target language: start the client with --tgt-lang, "
                 "or set target_language in the configuration"
@@ -165,29 +216,17 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
                 "the engines of this configuration are not loaded: load_model was not called, "
                 "or was last called for other models or heads; call it with this configuration"
             )
-        context = self._config.speech.context_of(self.talk)
-        self._stream = open_stream(self._resolved, engines, self._source, [self._target], context)
-        return self._stream
+        context = self._config.speech.context_of(session.talk)
+        session.stream = open_stream(
+            self._resolved, engines, session.source, [session.target], context
+        )
+        return session.stream
 
     def _traced(self, found: StreamStep) -> tuple[str, ...]:
         step = found.only()
         if self.runtime.observer is not None:
             self.runtime.observer(step)
         return step.units
-
-    def _undelivered(self) -> tuple[str, ...]:
-        """Return the units that a failed call had already decided to emit."""
-        if self._stream is None:
-            return ()
-        (code,) = self._stream.targets
-        return self._stream.drain(code).units
-
-    def _output(self, units: Sequence[str]) -> IncrementalOutput:
-        # Scorers split text at Unicode white space or count characters: tokens differ from units.
-        tokens = [part for unit in units for part in unit.split()]
-        if isinstance(self._target, Language) and not self._target.spaced:
-            tokens = list("".join(tokens))
-        return IncrementalOutput(tokens, self.tokens_to_string(tokens), [], "")
 
     def _report(self, where: str, error: Exception) -> None:
         message = f"{where}: {type(error).__name__}: {error}"
@@ -200,10 +239,45 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
     def _name_talk(cls, record: logging.LogRecord) -> bool:
         """Read the name of a recording, which Simulstream passes only to its log.
 
-        The log line directly follows the client's choice of languages, in the same thread. If no
-        client chooses languages, there is only one processor.
+        The log line follows the client's choice of languages, in the same task or thread. If the
+        client chose no language, the only processor of the process is meant.
         """
         line = json.loads(record.getMessage())
-        if "metadata" in line and cls.runtime.addressed is not None:
-            cls.runtime.addressed.talk = Path(str(line["metadata"].get("wav_name", ""))).stem
+        metadata = line.get("metadata")
+        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("wav_name"), str):
+            return True
+        processors = cls.runtime.processors
+        agent = _ADDRESSED.get()
+        if agent not in processors:
+            agent = next(iter(processors)) if len(processors) == 1 else None
+        talk = Path(metadata["wav_name"]).stem
+        if agent is not None:
+            agent._session.talk = talk
+        else:
+            LOGGER.warning(
+                "the names and terms of talk %s are not used, because its client chose no language "
+                "and %d processors are running: start the client with --tgt-lang",
+                *(talk, len(processors)),
+            )
         return True
+
+
+def _undelivered(session: _Session) -> tuple[str, ...]:
+    """Return the units that a failed call had already decided to emit."""
+    if session.stream is None:
+        return ()
+    (code,) = session.stream.targets
+    return session.stream.drain(code).units
+
+
+def _joined(tokens: Sequence[str], target: Language | None) -> str:
+    is_spaced = target is None or target.spaced
+    return "".join(f" {token}" if is_spaced else token for token in tokens)
+
+
+def _output(units: Sequence[str], target: Language | None) -> IncrementalOutput:
+    # Scorers split text at Unicode white space or count characters: tokens differ from units.
+    tokens = [part for unit in units for part in unit.split()]
+    if target is not None and not target.spaced:
+        tokens = list("".join(tokens))
+    return IncrementalOutput(tokens, _joined(tokens, target), [], "")

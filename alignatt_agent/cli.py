@@ -24,7 +24,7 @@ COMMANDS = {
     "asr": ("evaluation.asr", "score the speech recognition of a run: word errors and latency"),
     "compare": ("evaluation.compare", "compare two runs, with paired significance tests"),
     "calibrate": ("calibration.cli", "find a model's alignment heads for a language direction"),
-    "fetch": ("doctor.fetch", "download the models of a configuration, at pinned revisions"),
+    "fetch": ("fetch.cli", "download the models of a configuration, at pinned revisions"),
     "doctor": ("doctor.cli", "check this machine: versions, models, memory and engines"),
     "prove": ("doctor.prove", "verify and time the faster modes of the translation engine"),
     "submission": ("submission.cli", "build, check and serve an IWSLT bundle"),

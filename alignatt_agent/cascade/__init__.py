@@ -1,1 +1,1 @@
-"""The cascade (Figure 1 of the paper): engines, streams and schedules."""
+"""The cascade (Figure 1 of the paper): engines and streams."""

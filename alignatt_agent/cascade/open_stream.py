@@ -1,9 +1,9 @@
 """Open streams on the engines of a process (Figure 1 of the paper)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from weakref import WeakMethod
 
 from alignatt_agent.cascade.engines import Engines
-from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.config.languages import Language
@@ -14,14 +14,8 @@ from alignatt_agent.translation.captions import Captions
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
-from alignatt_agent.types import SAMPLE_RATE, FloatArray
+from alignatt_agent.types import SAMPLE_RATE, FloatArray, SourceView
 from alignatt_agent.types.stopwatch import Stopwatch
-
-SCHEDULES: dict[str, type[Stream]] = {
-    "sync": Stream,
-    "overlap": OverlappedStream,
-    "async": AsynchronousStream,
-}
 
 
 def open_stream(
@@ -49,9 +43,9 @@ def open_stream(
         else _target_stream(resolved, engines, source, target, context)
         for target in targets
     }
-    stream = SCHEDULES[config.schedule](tail, target_streams)
-    if config.debug.draft_ahead and config.schedule == "sync":
-        tail.on_hypothesis = stream.draft_ahead  # no other chunk is translated at that time
+    stream = Stream(tail, target_streams)
+    if config.debug.draft_ahead:
+        tail.on_hypothesis = _weakly(stream.draft_ahead)  # no other chunk is translated then
     return stream
 
 
@@ -78,6 +72,22 @@ def _target_stream(
         history=History(builder, prompt.history, prompt.history_tokens),
     )
     return TargetStream(translator, watch)
+
+
+def _weakly(draft_ahead: Callable[[SourceView], None]) -> Callable[[SourceView], None]:
+    """Call a method of a stream, without a reference to the stream.
+
+    A stream refers to its live tail. If the live tail referred to the stream, the threads of a
+    discarded stream would exist until the next garbage collection.
+    """
+    reference = WeakMethod(draft_ahead)
+
+    def call(view: SourceView) -> None:
+        method = reference()
+        if method is not None:
+            method(view)
+
+    return call
 
 
 def chunks(resolved: Resolved, audio: FloatArray) -> Iterator[FloatArray]:

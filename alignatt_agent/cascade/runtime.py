@@ -4,6 +4,7 @@ import atexit
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -42,7 +43,7 @@ class Runtime:
         failures: all errors of agents, for tools that reject incomplete output.
         warned: the logged warnings.
         observer: receives the trace of every chunk of an agent.
-        addressed: the agent for which a client last chose the languages.
+        processors: the agents whose talks have their own names and terms.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Runtime:
         self.failures: list[str] = []
         self.warned: set[str] = set()
         self.observer: Callable[[Step], None] | None = None
-        self.addressed: Any = None
+        self.processors: weakref.WeakSet[Any] = weakref.WeakSet()
         self._planned: dict[tuple[str, float], ModelsConfig] = {}
         self._lock = threading.Lock()
         self._loaded: tuple[Key, Engines] | None = None

@@ -97,10 +97,6 @@ class TargetStream:
         emission, self._undelivered = self._undelivered, Emission()
         return emission
 
-    def keep(self, emission: Emission) -> None:
-        """Keep units that were not delivered; the next step begins with them."""
-        self._undelivered = emission + self._undelivered
-
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:
         """Finish a sentence; a sentence that fails twice is dropped."""
         try:

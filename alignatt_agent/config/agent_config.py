@@ -62,10 +62,8 @@ class AgentConfig(Strict):
         source_language: code or name of the spoken language.
         target_language: code or name of the target language; a client's choice overrides it.
         max_draft_tokens: maximum length of a draft, in tokens.
-        schedule: order of the stages. ``sync``: one after another, as official scores require.
-            ``overlap``: the next chunk is transcribed during translation; output is delayed by one
-            chunk. ``async``: no stage waits for another, and each chunk emits the output that
-            became ready since the previous chunk.
+        schedule: order of the stages. The only value, ``sync``, runs one after the other. The key
+            remains because the digests of earlier runs contain it.
         models: checkpoints of the recognizer, the aligner and the translation model.
         head_sets: head set (name or path) by target language code; ``*`` applies to all other
             targets.
@@ -83,7 +81,7 @@ class AgentConfig(Strict):
     source_language: str = "en"
     target_language: str | None = None
     max_draft_tokens: int = Field(default=16, ge=1)
-    schedule: Literal["sync", "overlap", "async"] = "sync"
+    schedule: Literal["sync"] = "sync"
     models: ModelsConfig
     head_sets: dict[str, str] = Field(default_factory=dict)
     prompt: PromptConfig = PromptConfig()

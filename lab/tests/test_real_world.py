@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.doctor.fetch import FetchError
+from alignatt_agent.fetch.hub import FetchError
 from lab.real_world import handbook, models, speech
 from lab.real_world.__main__ import checkpoints, described
 
@@ -34,7 +34,7 @@ def test_parts_are_joined_as_a_download_leaves_them_and_a_wrong_hash_is_refused(
     monkeypatch.setattr(models, "ARTIFACTS", {"models": [entry]})
     ((_, files),) = checkpoints(tmp_path)
     assert file["sha256"] in described(files)
-    file["sha256"] = "0" * 64
+    file["sha256"], entry["revision"] = "0" * 64, "1" * 40
     with pytest.raises(FetchError, match="expected 000"):
         models.obtain(entry, tmp_path / "work-2")
 

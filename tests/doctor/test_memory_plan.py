@@ -1,7 +1,5 @@
 """Sizes and shares of memory, computed from dimensions: held against files and Transformers."""
 
-import re
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSpeechSeq2Seq
@@ -12,9 +10,9 @@ from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_co
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.machine import GIB, Gpu
 from alignatt_agent.config.resources import CHECKOUT_ROOT
-from alignatt_agent.doctor import fetch
 from alignatt_agent.engine.memory_plan import FREE, plan
 from alignatt_agent.engine.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
+from alignatt_agent.fetch.cli import models_of
 from lab.stand_ins.__main__ import real_configurations
 
 SPEECH = {name for name, config in PUBLISHED.items() if "thinker_config" in config}
@@ -143,7 +141,7 @@ def test_a_card_is_planned_once_and_the_choice_is_resolved(monkeypatch, capsys):
     fits = r"Test: the engines need 29.* configurations that fit: .*hy-mt-1.8b-low.* GPU of 32 GiB"
     with pytest.raises(ConfigError, match=fits):
         here.resolve(load_config("translategemma-12b-low"))
-    paths = [model.path for model in fetch.models_of(["default-low", "translategemma-12b-low"])]
+    paths = [model.path for model in models_of(["default-low", "translategemma-12b-low"])]
     assert paths[0] == "Qwen/Qwen3-ASR-0.6B"
     assert "google/translategemma-12b-it" in paths  # as written: it does not fit
     monkeypatch.undo()
@@ -161,15 +159,6 @@ def test_the_command(capsys):
     assert main(["doctor", "--config", "default-low", "--gpu", "16"]) == 1
     assert "does not fit: the engines need 20." in capsys.readouterr().out
     assert main(["doctor", "--config", "default-low", "--gpu", "-3"]) == 2
-
-
-def test_what_is_computed_for_a_configuration_is_printed(capsys):
-    assert main(["doctor", "--config", "default-low", "--predict"]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"h200 +0\.26 +200\n", out)
-    assert out.rstrip().endswith("all figures are computed, none is measured")
-    assert main(["doctor", "--config", "micro-low", "--predict"]) == 2
-    assert "--predict: got micro-low; expected one of " in capsys.readouterr().err
 
 
 def test_a_class_that_vllm_registered_changes_nothing(monkeypatch):

@@ -13,7 +13,6 @@ from vllm.model_executor.kernels.linear import CPUInt8ScaledMMLinearKernel, init
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, converted, locate_one
-from alignatt_agent.doctor import fetch
 from alignatt_agent.doctor.parity_check import Gap
 from alignatt_agent.engine import fbgemm_kernel, int8_product
 from alignatt_agent.engine import transformers_engine as by_transformers
@@ -21,6 +20,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.fbgemm_kernel import FbgemmInt8LinearKernel, FbgemmProduct
 from alignatt_agent.engine.quantize import quantize
 from alignatt_agent.engine.start import start_model
+from alignatt_agent.fetch.conversion import convert
 from alignatt_agent.types.engines import Readout
 from lab.stand_ins.random_models import write
 from tests.fixtures.engines import make_prompt
@@ -32,8 +32,8 @@ def test_a_converted_checkpoint_rounds_every_linear_layer(tmp_path, monkeypatch,
     model = ModelConfig(path=str(original), quantize="int8")
     with pytest.raises(CheckpointError, match="not been converted to 8 bits; run `alignatt fetch"):
         locate_one(model)
-    fetch.convert(model)
-    fetch.convert(model)
+    convert(model)
+    convert(model)
     assert capsys.readouterr().out.count("converting to 8 bits") == 1
     folder = locate_one(model)
     assert folder == converted(original)
@@ -175,9 +175,7 @@ def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch, request
     monkeypatch.setattr(int8_product, "vllm_is_exact", lambda: exact)
     monkeypatch.setattr(int8_product, "levels", int8_product.levels.__wrapped__)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    fetch.convert(
-        ModelConfig(path=str(original := write("qwen3", tmp_path / "m")), quantize="int8")
-    )
+    convert(ModelConfig(path=str(original := write("qwen3", tmp_path / "m")), quantize="int8"))
     model = ModelConfig(path=str(converted(original)), dtype="float32")
     heads = ((0, 1), (1, 6), (2, 3), (3, 7))
     readout, gap = Readout(heads, "emitted"), Gap()

@@ -127,7 +127,7 @@ def no_models(monkeypatch):
         "alignatt_agent.cluster.connection.joined",
         "alignatt_agent.calibration.cli.calibrate",
         "alignatt_agent.doctor.engine_checks.examine",
-        "alignatt_agent.doctor.fetch.look_up",
+        "alignatt_agent.fetch.cli.look_up",
     ):
         monkeypatch.setattr(name, refuse)
 

@@ -85,7 +85,7 @@ def keep_only(bundle, name):
         (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
         (
             edited("config", lambda it: it.update(schedule="overlap")),
-            *({"config"}, "schedule is overlap, but official"),
+            *({"config"}, "schedule: Input should be 'sync' (got 'overlap')"),
         ),
         (
             lambda bundle: bundle.system(LOW_DE).proxy.unlink(),

@@ -1,14 +1,17 @@
-"""Alternative schedules of the stages: ``overlap`` and ``async`` (``Stream`` is ``sync``).
+"""Alternative orders of the stages, from the paper's figure about ASR and MT on one GPU.
 
-They are the synchronization regimes from the paper's figure about ASR and MT on one GPU. Only
-``sync`` is deployed and used for official scores.
+The product runs the stages one after the other (``Stream``), as official scores require. The agents
+of this module run a configuration of the product in another order. Set ``type`` in the YAML file to
+``lab.schedules.OverlappedAgent`` or ``lab.schedules.AsynchronousAgent``.
 """
 
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import Any
 
+from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.stream import SpeechStep, Stream, StreamStep, attempt
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.speech.live_tail import LiveTail
@@ -22,19 +25,31 @@ NOTHING = Step(0.0, NOTHING_HEARD, None, (), 0, 0, dict.fromkeys(STAGES, 0.0))
 class OverlappedStream(Stream):
     """Recognizes a chunk while it translates the previous one, which delays units by one chunk."""
 
-    _translating: Future[StreamStep] | None = None
+    def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
+        super().__init__(live_tail, targets)
+        self._translating: Future[StreamStep] | None = None
+        self._undelivered = dict.fromkeys(self.targets, Emission())
 
     def finish(self) -> StreamStep:
         """Translate the rest of the talk, including the last chunk; the call can be repeated."""
         for code, step in self._collect().steps.items():
-            self.targets[code].keep(Emission(step.units, step.times))
-        return super()._translate(self._recognize(self._live_tail.finish))
+            self._undelivered[code] += Emission(step.units, step.times)
+        last = super()._translate(self._recognize(self._live_tail.finish))
+        steps: dict[str, Step] = {}
+        for code, step in last.steps.items():
+            emission = self._take(code) + Emission(step.units, step.times)
+            steps[code] = replace(step, units=emission.units, times=emission.times)
+        return replace(last, steps=steps)
 
     def drain(self, code: str) -> Emission:
         """Wait for the running translation, and return undelivered units."""
         if self._translating is not None:
             wait([self._translating])
-        return super().drain(code)
+        return self._take(code) + super().drain(code)
+
+    def _take(self, code: str) -> Emission:
+        emission, self._undelivered[code] = self._undelivered[code], Emission()
+        return emission
 
     def _translate(self, speech: SpeechStep) -> StreamStep:
         before = self._collect()
@@ -122,3 +137,24 @@ def _joined(before: Step, last: Step) -> Step:
         seconds=added(before.seconds, last.seconds),
         times=before.times + last.times,
     )
+
+
+class OverlappedAgent(AlignAttAgent):
+    """The agent on ``OverlappedStream``."""
+
+    _schedule: type[Stream] = OverlappedStream
+
+    def _open_stream(self, session: Any) -> Stream:
+        is_new = session.stream is None
+        stream = super()._open_stream(session)
+        if is_new:
+            # Drafting ahead would run at the same time as the translation of another chunk.
+            stream._live_tail.on_hypothesis = None
+            session.stream = self._schedule(stream._live_tail, stream.targets)
+        return session.stream
+
+
+class AsynchronousAgent(OverlappedAgent):
+    """The agent on ``AsynchronousStream``."""
+
+    _schedule = AsynchronousStream

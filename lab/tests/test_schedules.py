@@ -1,4 +1,4 @@
-"""Schedules do not change the units: ``overlap`` emits them a chunk later, ``async`` loses none."""
+"""Schedules do not change the units: overlapped ones come a chunk later, and none is lost."""
 
 import random
 import threading
@@ -7,10 +7,17 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulstream.config import yaml_config
 
-from alignatt_agent.cascade.schedule import AsynchronousStream, OverlappedStream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.types import EngineError
+from lab.schedules import (
+    AsynchronousAgent,
+    AsynchronousStream,
+    OverlappedAgent,
+    OverlappedStream,
+)
+from tests.fakes.agent import FakeAgent, talk, translated, word, write_config
 from tests.fakes.models import before_calls, fail_calls
 from tests.fakes.streams import (
     TRANSLATION,
@@ -101,3 +108,22 @@ def test_asynchronous_skips_stale_states_but_no_sentence():
     gate.set()
     assert list(stream.finish().only().units) == TRANSLATION
     assert len(updates) < len(steps)
+
+
+@pytest.mark.parametrize(
+    ("agent_class", "stream_class", "delay"),
+    [(OverlappedAgent, OverlappedStream, 1), (AsynchronousAgent, AsynchronousStream, 0)],
+)
+def test_an_agent_with_another_schedule_emits_the_same(tmp_path, agent_class, stream_class, delay):
+    kind = type("Agent", (agent_class, FakeAgent), {})
+    config = yaml_config(str(write_config(tmp_path)))
+    kind.load_model(config)
+    agent = kind(config)
+    agent.set_target_language("de")
+    audio = talk(20)
+    outputs = [agent.process_chunk(audio[i : i + 13_600]) for i in range(0, len(audio), 13_600)]
+    assert type(agent._session.stream) is stream_class
+    outputs.append(agent.end_of_stream())
+    assert joined(output.new_tokens for output in outputs[:delay]) == []
+    expected = [translated(word(k), chinese=False) for k in range(20)]
+    assert joined(output.new_tokens for output in outputs) == expected

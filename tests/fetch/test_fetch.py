@@ -17,13 +17,15 @@ import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
-from alignatt_agent.doctor import fetch
+from alignatt_agent.fetch import cli
+from alignatt_agent.fetch.hub import FetchError, look_up
 
 COMMIT = "c0ffee" + 34 * "0"
 FIRST, WEIGHTS = 11_000_000, random.Random(1).randbytes(12_000_000)  # written by 10 MB
 FILES = {
     "config.json": b'{"model_type": "none"}',
     "model.safetensors": WEIGHTS,
+    "model-2.safetensors": b"a second weight file" * 9,
     "original/consolidated.pth": b"another format" * 9,
 }
 SHA = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
@@ -47,10 +49,10 @@ class Hub(BaseHTTPRequestHandler):
             return self.answer(401, b"", {"X-Error-Code": "GatedRepo"})
         if rest == "/auth-check":
             return self.answer(200, b"{}")
-        if rest.startswith("/tree/"):
+        if rest == f"/tree/{COMMIT}":
             return self.answer(200, json.dumps([self.entry(name) for name in FILES]).encode())
         if path.startswith("/api/"):
-            if rest not in ("", "/revision/main", f"/revision/{COMMIT}"):
+            if rest not in ("/revision/main", f"/revision/{COMMIT}"):
                 return self.answer(404, b"", {"X-Error-Code": "RevisionNotFound"})
             siblings = [
                 {"rfilename": name, "size": len(data), "blobId": "0" * 40, "lfs": self.lfs(name)}
@@ -127,89 +129,152 @@ def hub(tmp_path, monkeypatch):
     http.server_close()
 
 
+def started(hub, folder):
+    """Start `alignatt fetch` as a process of its own, and wait for most of the large file."""
+    hub.slow = threading.Event()
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
+        "HF_HOME": str(folder),
+        "HF_HUB_OFFLINE": "0",
+    }
+    command = [sys.executable, "-m", "alignatt_agent.cli", "fetch", NAME]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not any(file.stat().st_size > 1_000_000 for file in folder.rglob("*.incomplete")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+def downloads(hub):
+    """Return the names of the files that clients downloaded, in order."""
+    paths = [path for kind, path, _ in hub.asked if kind == "GET"]
+    return [re.split("/store/|/resolve/[0-9a-z]+/", path)[1] for path in paths if is_file(path)]
+
+
+def is_file(path):
+    return "/store/" in path or path.endswith("config.json")
+
+
 def test_sizes_come_first_then_the_files(hub, capsys, tmp_path):
-    assert fetch.main([NAME, "--dry-run"]) == 0
+    assert cli.main([NAME, "--dry-run"]) == 0
     assert not (tmp_path / "hub").exists()
-    shown = capsys.readouterr().out
-    assert f"{NAME}: 0.01 GB, 0.01 GB missing\n0.01 GB to download, " in shown
-    assert fetch.main(["someone/translator"]) == 0
+    shown = capsys.readouterr()
+    assert f"{NAME}: 0.01 GB, 0.01 GB missing\n0.01 GB to download, " in shown.out
+    assert shown.err == ""
+    assert downloads(hub) == []
+    assert cli.main(["someone/translator"]) == 0
     assert f"not pinned: set its `revision` to {COMMIT}" in capsys.readouterr().out
     model = ModelConfig(path="someone/translator", revision=COMMIT)
     folder = locate_one(model)
     assert (folder / "model.safetensors").read_bytes() == WEIGHTS
     assert not (folder / "original").exists()
-    assert fetch.look_up(model).missing() == 0
+    found = look_up(model)
+    size = sum(len(data) for name, data in FILES.items() if not name.startswith("original/"))
+    assert (found.size, found.missing, found.missing_files) == (size, 0, ())
 
 
-def test_a_killed_download_goes_on_inside_the_file(hub, tmp_path, monkeypatch):
-    hub.slow = threading.Event()
-    environment = {
-        **os.environ,
-        "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
-        "HF_HOME": str(tmp_path),
-    }
-    command = [sys.executable, "-m", "alignatt_agent.cli", "fetch", NAME]
-    killed = subprocess.Popen(command, env={**environment, "HF_HUB_OFFLINE": "0"})
-    blobs = tmp_path / "hub" / "models--someone--translator" / "blobs"
-    part = blobs / f"{SHA['model.safetensors']}.incomplete"
-    deadline = time.monotonic() + 20
-    while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    there = part.stat().st_size
-    assert 0 < there <= FIRST
+def test_a_pinned_checkpoint_that_is_complete_needs_no_network(hub, capsys):
+    assert cli.main([NAME]) == 0
+    hub.asked.clear()
+    capsys.readouterr()
+    assert cli.main([NAME]) == 0
+    assert re.fullmatch(rf"{NAME}: \S+/snapshots/{COMMIT}\n", capsys.readouterr().out)
+    assert hub.asked == []
+
+
+def test_a_killed_download_goes_on_with_the_missing_files(hub, tmp_path):
+    process = started(hub, tmp_path)
+    process.kill()
+    process.communicate()
     hub.slow.set()
     hub.slow = None
+    assert downloads(hub) == ["config.json", "model-2.safetensors", "model.safetensors"]
     hub.asked.clear()
-    assert fetch.look_up(ModelConfig(path="someone/translator")).missing() < len(WEIGHTS)
-    assert fetch.main([NAME]) == 0
-    ranges = [span for kind, path, span in hub.asked if kind == "GET" and "store" in path]
-    assert ranges == [f"bytes={there}-"]
+    found = look_up(ModelConfig(path="someone/translator", revision=COMMIT))
+    assert (found.missing, found.missing_files) == (len(WEIGHTS), ("model.safetensors",))
+    assert cli.main([NAME]) == 0
+    assert downloads(hub) == ["model.safetensors"]
     model = ModelConfig(path="someone/translator", revision=COMMIT)
     assert (locate_one(model) / "model.safetensors").read_bytes() == WEIGHTS
-    assert not part.exists()
 
 
-def test_a_damaged_file_is_not_kept(hub, tmp_path):
-    hub.damaged = True
-    with pytest.raises(fetch.FetchError, match="deleted the damaged download"):
-        fetch.main([NAME])
+def test_ctrl_c_stops_a_download_immediately_and_leaves_no_part(hub, tmp_path):
+    process = started(hub, tmp_path)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=15)
+    assert time.monotonic() - begin < 5  # the server would wait 20 s
+    assert process.returncode == 130
+    assert "interrupted; run it again to resume or restart" in errors
     assert not list(tmp_path.rglob("*.incomplete"))
-    hub.damaged = None
-    assert fetch.main([NAME]) == 0
 
 
 def test_refused_where_the_disk_is_short(hub, monkeypatch, tmp_path):
     usage = SimpleNamespace(free=4_000_000)
-    monkeypatch.setattr("alignatt_agent.doctor.fetch.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("alignatt_agent.fetch.hub.shutil.disk_usage", lambda _: usage)
     with pytest.raises(CheckpointError, match=r"0.00 GB free in .*hub: free another 0.01 GB, or"):
-        fetch.main([NAME])
+        cli.main([NAME])
     assert not list(tmp_path.rglob("*.safetensors"))
-    assert all("store" not in path for _, path, _ in hub.asked)
+    assert downloads(hub) == []
 
 
 def test_refusals_say_what_to_do(hub, monkeypatch):
     hub.gated = True
     with pytest.raises(CheckpointError, match=r"license must be accepted first: open http.*hf aut"):
-        fetch.main([NAME])
+        cli.main([NAME])
     monkeypatch.setenv("HF_TOKEN", "let-me-in")
-    assert fetch.main([NAME]) == 0
+    assert cli.main([NAME]) == 0
     for name, message in {
         "nobody/nothing": "does not exist or is private",
+        f"nobody/nothing@{COMMIT}": "does not exist or is private",
         "someone/translator@v9": "does not have this revision",
+        f"someone/translator@{'0' * 40}": "does not have this revision",
     }.items():
         with pytest.raises(CheckpointError, match=message):
-            fetch.main([name])
+            cli.main([name])
+    nothing = ModelConfig(path="someone/translator", quantize="int8", gguf="model-q8.gguf")
+    with pytest.raises(CheckpointError, match=r"no file on the hub matches .*model-q8\.gguf"):
+        look_up(nothing)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(fetch.FetchError, match="run the command again to resume"):
-        fetch.look_up(ModelConfig(path="someone/translator"))
+    with pytest.raises(FetchError, match="run the command again to resume"):
+        look_up(ModelConfig(path="someone/translator"))
+
+
+def test_a_checkpoint_is_converted_after_the_last_download(hub, monkeypatch, tmp_path, capsys):
+    """A conversion of an incomplete download would fail, so that it could never be resumed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    pinned = ModelConfig(path="someone/translator", revision=COMMIT, quantize="int8")
+    newest = ModelConfig(path="someone/translator", quantize="int8")
+    monkeypatch.setattr(cli, "models_of", lambda names: [pinned, newest])
+    process = started(hub, tmp_path)
+    process.kill()
+    process.communicate()
+    hub.slow.set()
+    hub.slow = None
+    converted = []
+
+    def quantize(original, folder, gguf):
+        assert (original / "model.safetensors").read_bytes() == WEIGHTS
+        converted.append(gguf)
+        folder.mkdir(parents=True)
+
+    monkeypatch.setattr("alignatt_agent.engine.quantize.quantize", quantize)
+    assert cli.main(["both", "--dry-run"]) == 0
+    assert converted == []
+    assert cli.main(["both"]) == 0
+    shown = capsys.readouterr().out
+    assert converted == [None]  # both are the same files
+    assert shown.rindex(": downloaded to ") < shown.index(": converting to 8 bits")
+    assert cli.main(["both"]) == 0
+    assert converted == [None]
 
 
 def test_models_are_named_once_and_local_ones_located(capsys):
-    models = fetch.models_of(["default-low", "gemma4-audio-low", "Qwen/Qwen3-ASR-0.6B"])
+    models = cli.models_of(["default-low", "gemma4-audio-low", "Qwen/Qwen3-ASR-0.6B"])
     assert [model.path.partition("/")[2] for model in models] == [
         *("Qwen3-ASR-1.7B", "Qwen3-ForcedAligner-0.6B", "gemma-4-E4B-it", "Qwen3-ASR-0.6B")
     ]
-    assert fetch.main(["micro-low"]) == 0
+    assert cli.main(["micro-low"]) == 0
     assert capsys.readouterr().out.count("not from the hub") == 3

@@ -1,0 +1,1 @@
+"""Checkpoints from the Hugging Face hub, and their conversion to 8 bits."""
