@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.speech.prompt import longest_answer
 from alignatt_agent.speech.sounds import without_sounds
 from alignatt_agent.speech.waveform import quietest
@@ -66,7 +67,7 @@ class PromptedRecognizer:
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
         ids, whole = prompt.ids(name, context), self._longest_s == math.inf
-        known = tokenizer.encode(expected, add_special_tokens=False) if whole else []
+        known = text_ids(tokenizer, expected) if whole else []
         texts: list[str] = []
         steps = requests = 0
         for piece in pieces(audio, self._longest_s):

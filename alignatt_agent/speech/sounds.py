@@ -59,9 +59,10 @@ def without_sounds(text: str) -> str:
         # Without spaces between words, a description touches a word on one side.
         neighbors = text[: match.start()][-1:], text[match.end() :][:1]
         inside = all(map(_UNSPACED_LETTER.fullmatch, neighbors))
-        return match[0] if inside or not _is_sound(match[0]) else ""
+        return "" if _is_sound(match[0]) and not inside else str(match[0])
 
-    return _NOTES.sub("", _DESCRIPTION.sub(replaced, text)).strip()
+    spoken = str(_DESCRIPTION.sub(replaced, text))
+    return str(_NOTES.sub("", spoken)).strip()
 
 
 def _is_sound(description: str) -> bool:
