@@ -1,10 +1,12 @@
 """Define the arguments and the environment of the three vLLM engines."""
 
 import difflib
+import glob
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -99,7 +101,7 @@ def engine_arguments(
     whole = get_config(model.path, trust_remote_code=False, revision=model.revision)
     text = whole.get_text_config()
     arguments: dict[str, Any] = {
-        "model": model.path,
+        "model": _path_without_patterns(model.path),
         "revision": model.revision,
         "tokenizer_revision": model.revision,
         "dtype": model.dtype,
@@ -138,6 +140,26 @@ def engine_arguments(
     if arguments.get(SHARE) == AUTO:  # without a memory plan, vLLM's default applies
         del arguments[SHARE]
     return arguments
+
+
+def _path_without_patterns(path: str) -> str:
+    """Return a path that vLLM can use as the start of a glob pattern: a link if necessary.
+
+    vLLM searches for ``PATH/*.safetensors``, where ``[1]`` in the name of a folder is a pattern.
+    """
+    if glob.escape(path) == path:
+        return path
+    links = Path(process_files.folder(), "models")
+    if glob.escape(str(links)) != str(links):
+        raise ValueError(
+            f"vLLM cannot load files from a folder with *, ? or [ in its path, and the path of the "
+            f"temporary folder {links.parent.parent} contains them too: set TMPDIR to another one"
+        )
+    links.mkdir(exist_ok=True)
+    link = links / hashlib.sha256(path.encode()).hexdigest()[:12]
+    with suppress(FileExistsError):  # another engine has the same model
+        link.symlink_to(path)
+    return str(link)
 
 
 def window_of(model: ModelConfig) -> int:

@@ -120,9 +120,24 @@ def test_the_wording_is_the_configurations(gemma_like):
 
 
 @pytest.mark.parametrize(
-    ("part", "bad"), [("after", "{target}"), ("after", "{"), ("after", "{0}"), ("terms", "{names}")]
+    ("part", "bad"),
+    [
+        ("after", "{target}"),
+        ("after", "{"),
+        ("after", "{0}"),
+        ("terms", "{names}"),
+        ("before", "{target_language.name}"),
+        ("system", "{source_language.upper}"),
+        ("context", "{terms.x}"),
+        ("terms", "{terms[0]}"),
+        ("after", "{target_language:d}"),
+    ],
 )
 def test_unknown_placeholders_are_refused(part, bad):
-    known = r"\{terms\} " if part == "terms" else r"\{source_language\}, \{target_language\}"
+    known = (
+        r"\{terms\} "
+        if part in ("terms", "context")
+        else r"\{source_language\}, \{target_language\}"
+    )
     with pytest.raises(ValueError, match=rf"{part}\n.*expected one of {known}"):
         PromptConfig(**{part: bad})
