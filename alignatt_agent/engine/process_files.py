@@ -51,8 +51,8 @@ def check_shared_memory() -> None:
             pass
     except OSError as error:
         raise EngineError(
-            f"{SHARED_MEMORY} is not writable ({error.strerror}), but vLLM's processes share memory "
-            "in it: mount it as a writable tmpfs"
+            f"{SHARED_MEMORY} is not writable ({error.strerror}), but vLLM's processes need it for "
+            "shared memory: mount it as a writable tmpfs"
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Request drafts from the translation engine, with the previous draft as expected tokens."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,8 @@ from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
+
+_LINE_BREAK = re.compile(r"[\n\v\f\r\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +165,10 @@ def first_line(
     texts = [
         text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)
     ]
-    k = next((k for k, line in enumerate(texts[1:]) if "\n" in line), None)
+    k = next((k for k, line in enumerate(texts[1:]) if _LINE_BREAK.search(line)), None)
     if k is None:
         return draft
-    line = texts[k + 1].partition("\n")[0]
+    line = _LINE_BREAK.split(texts[k + 1], maxsplit=1)[0]
     rest = ids(line[max(len(texts[0]), len(texts[k])) :].rstrip())
     places = [*range(k), *[k] * len(rest)]
     return replace(

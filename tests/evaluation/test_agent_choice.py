@@ -11,8 +11,9 @@ from tests.fakes.agent import write_config
 def test_the_spoken_language_of_the_command_is_validated(tmp_path):
     """No aligner is loaded for Czech, whose words it cannot time."""
     path = str(write_config(tmp_path))
-    chosen = choose_agent("alignatt4llm", path, {}, source="Czech", targets=["de"]).config
-    assert chosen == load_config(path, {"source_language": "cs", "type": chosen.type})
+    untimed = {"head_sets": {}, "policy.name": "none"}
+    chosen = choose_agent("alignatt4llm", path, untimed, source="Czech", targets=["de"]).config
+    assert chosen == load_config(path, {**untimed, "source_language": "cs", "type": chosen.type})
     assert chosen.models.engine_roles == ("asr", "translation")
     assert choose_agent("alignatt4llm", path, {}, targets=["de"]).config.models.aligner is not None
 
