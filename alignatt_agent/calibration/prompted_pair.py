@@ -6,6 +6,7 @@ from typing import Any
 
 from alignatt_agent.calibration.head_scores import AlignedPair
 from alignatt_agent.calibration.pairs import Links, PairError, SentencePair, digest_of
+from alignatt_agent.config.plain_text import encode_text
 from alignatt_agent.translation.prompt import PromptBuilder
 
 
@@ -25,11 +26,9 @@ class PairPrompter:
         """Return the prompt, the translation's token IDs, and each token's source words."""
         if isinstance(links, PairError):
             raise links
-        encoding = self.tokenizer(
-            pair.target, add_special_tokens=False, return_offsets_mapping=True
-        )
-        ids = tuple(encoding["input_ids"])
-        units = unit_of_tokens(pair, encoding["offset_mapping"])
+        target, offsets = encode_text(self.tokenizer, pair.target)
+        ids = tuple(target)
+        units = unit_of_tokens(pair, offsets)
         words = tuple(tuple(sorted(i for i, j in links if j == unit)) for unit in units)
         if not any(words):
             raise PairError("no_alignment")

@@ -227,21 +227,29 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
     elif dotted == "policy" and isinstance(value, Mapping):
         _take_policy(raw, value.get("name", DEFAULT.name))
     for parent in parents:
-        raw = raw.setdefault(parent, {})
+        if raw.get(parent) is None:
+            raw[parent] = {}
+        raw = raw[parent]
         if not isinstance(raw, dict):
             raise ConfigError(f"--set {dotted}: {parent} is a single value, expected a mapping")
     raw[last] = value
 
 
 def _take_policy(raw: dict[str, Any], name: str) -> None:
+    """Change the policy's name in a file that is not validated yet; wrong values stay for this."""
     shared = raw.get("policy") or {}
+    if not isinstance(shared, Mapping):
+        return
     before = shared.get("name", DEFAULT.name)
     raw["policy"] = kept_keys(shared, name)
-    for own in (raw.get("targets") or {}).values():
-        keys = own.get("policy") or {}
-        if before != name and "name" not in keys:
-            own["policy"] = kept_keys({"name": before, **keys}, name)
-            own["policy"].pop("name", None)
+    targets = raw.get("targets")
+    if not isinstance(targets, Mapping):
+        return
+    for target in targets.values():
+        keys = (target.get("policy") or {}) if isinstance(target, Mapping) else None
+        if isinstance(keys, Mapping) and before != name and "name" not in keys:
+            target["policy"] = kept_keys({"name": before, **keys}, name)
+            target["policy"].pop("name", None)
 
 
 def _to_dict(value: Any) -> Any:

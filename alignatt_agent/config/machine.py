@@ -96,9 +96,26 @@ def versions() -> dict[str, str]:
 
 
 def cache_folder() -> Path:
-    """Return this package's folder in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache, "alignatt_agent")
+    """Return this package's folder in the user's cache.
+
+    Raises:
+        ConfigError: neither the environment nor the user database names a home folder.
+    """
+    return Path(user_cache(), "alignatt_agent")
+
+
+def user_cache() -> Path:
+    """Return the user's folder for caches of all programs (see ``cache_folder``)."""
+    written = os.environ.get("XDG_CACHE_HOME")
+    if written:
+        return Path(written)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        raise ConfigError(
+            f"the cache folder ~/.cache cannot be found: HOME is not set, and user {os.getuid()} "
+            "has no home folder; set HOME or XDG_CACHE_HOME to a writable folder"
+        ) from None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from string import Formatter
 from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -53,10 +54,15 @@ class PromptWording(Strict):
     @classmethod
     def _fillable(cls, value: str | None, info: ValidationInfo) -> str | None:
         known = {"terms": ""} if info.field_name in ("context", "terms") else _PLACEHOLDERS
+        names = ", ".join(f"{{{name}}}" for name in known)
         try:
+            fields = [field for _, field, _, _ in Formatter().parse(value or "")]
+            # str.format would also read attributes, such as {target_language.name}.
+            unknown = [field for field in fields if field is not None and field not in known]
+            if unknown:
+                raise ValueError(f"{{{unknown[0]}}} is no placeholder")
             (value or "").format(**known)
         except (KeyError, IndexError, ValueError) as error:
-            names = ", ".join(f"{{{name}}}" for name in known)
             raise ValueError(f"cannot be filled in: {error}; expected one of {names}") from None
         return value
 

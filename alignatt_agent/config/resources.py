@@ -12,11 +12,21 @@ CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
 def find_path(path: str | Path) -> Path:
     """Look up a relative path in the working directory, the checkout and the wheel."""
-    wanted = Path(path).expanduser()
+    wanted = _expanded(path)
     for candidate in (wanted, CHECKOUT_ROOT / wanted, PACKAGE_ROOT / "data" / wanted):
         if candidate.exists():
             return candidate.resolve()
     raise FileNotFoundError(f"{path} is not in {Path.cwd()} or {CHECKOUT_ROOT}")
+
+
+def _expanded(path: str | Path) -> Path:
+    """Replace ``~`` or ``~user`` at the start of a path."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"{path}: the home folder of {Path(path).parts[0]} is unknown; write the whole path"
+        ) from None
 
 
 def read_text(path: Path) -> str:
@@ -51,7 +61,7 @@ def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
 
     ``suffixes`` lists the accepted suffixes; packaged files use the first one.
     """
-    path = Path(name).expanduser()
+    path = _expanded(name)
     if path.suffix in suffixes and path.is_file():
         return path
     for folder in _folders(kind):

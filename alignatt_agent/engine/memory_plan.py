@@ -136,9 +136,13 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
 
 def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
     """Yield the choices for ``auto``, largest first."""
-    for asr, context in product(models.asr.sizes(), ({}, {"max_model_len": LEAST_CONTEXT})):
+    for asr, shortened in product(models.asr.sizes(), (False, True)):
         chosen = models.model_copy(update={"asr": asr})
-        engines = {role: {**context, **getattr(chosen, role).engine} for role in chosen.roles}
+        engines: dict[str, Mapping[str, Any]] = {}
+        for role in chosen.roles:
+            model = getattr(chosen, role)
+            least = {"max_model_len": min(LEAST_CONTEXT, window_of(model))} if shortened else {}
+            engines[role] = {**least, **model.engine}
         yield with_engines(chosen, engines)
 
 

@@ -1,15 +1,21 @@
 """Define the arguments and the environment of the three vLLM engines."""
 
 import difflib
+import glob
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from alignatt_agent.config import processor
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.config.checkpoints import weight_bytes
+from alignatt_agent.config.checkpoints import find_files, weight_bytes
 from alignatt_agent.config.machine import cache_folder, environment, installed
 from alignatt_agent.config.models import AUTO, SHARE
 from alignatt_agent.config.quiet import QUIET
@@ -95,14 +101,12 @@ def engine_arguments(
     _check_keys(model.engine)
     whole = get_config(model.path, trust_remote_code=False, revision=model.revision)
     text = whole.get_text_config()
-    # Whisper uses another name for this value.
-    positions = getattr(text, "max_position_embeddings", 0) or text.max_target_positions
     arguments: dict[str, Any] = {
-        "model": model.path,
+        "model": _path_without_patterns(model.path),
         "revision": model.revision,
         "tokenizer_revision": model.revision,
         "dtype": model.dtype,
-        "max_model_len": min(MAX_CONTEXT, int(positions)),
+        "max_model_len": _default_window(text),
         "max_num_seqs": MAX_STREAMS,
         "enforce_eager": eager(role, model),
         "disable_log_stats": True,
@@ -139,9 +143,62 @@ def engine_arguments(
     return arguments
 
 
+def _path_without_patterns(path: str) -> str:
+    """Return a path that vLLM can use as the start of a glob pattern: a link if necessary.
+
+    vLLM searches for ``PATH/*.safetensors``, where ``[1]`` in the name of a folder is a pattern.
+    """
+    if glob.escape(path) == path:
+        return path
+    links = Path(process_files.folder(), "models")
+    if glob.escape(str(links)) != str(links):
+        raise ValueError(
+            f"vLLM cannot load files from a folder with *, ? or [ in its path, and the path of the "
+            f"temporary folder {links.parent.parent} contains them too: set TMPDIR to another one"
+        )
+    links.mkdir(exist_ok=True)
+    link = links / hashlib.sha256(path.encode()).hexdigest()[:12]
+    with suppress(FileExistsError):  # another engine has the same model
+        link.symlink_to(path)
+    return str(link)
+
+
 def window_of(model: ModelConfig) -> int:
-    """Return the maximum length of a request with its answer, in tokens."""
-    return int(model.engine.get("max_model_len") or MAX_CONTEXT)
+    """Return the maximum length of a request with its answer, in tokens.
+
+    Without a configured length, it is the one with which the engine starts. If the checkpoint is
+    not on this machine or its ``config.json`` is not for Transformers, it is ``MAX_CONTEXT``.
+    """
+    written = model.engine.get("max_model_len")
+    if written:
+        return int(written)
+    folder = find_files(model)
+    if folder is None or model.runtime != "vllm":
+        return MAX_CONTEXT
+    return _window_of_files(folder)
+
+
+@cache
+def _window_of_files(folder: Path) -> int:
+    from transformers import AutoConfig
+
+    try:
+        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):  # the start of the engine reports the reason
+        return MAX_CONTEXT
+    if "thinker_config" in raw:
+        # Transformers ignores this section of Qwen3-ASR's published files, but vLLM reads it.
+        return _default_window(SimpleNamespace(**raw["thinker_config"]["text_config"]))
+    return _default_window(config.get_text_config())
+
+
+def _default_window(text_config: Any) -> int:
+    """Return ``MAX_CONTEXT``, or the number of positions of a model that has fewer."""
+    positions = getattr(text_config, "max_position_embeddings", None)
+    if not positions:  # Whisper uses another name for this value
+        positions = getattr(text_config, "max_target_positions", None)
+    return min(MAX_CONTEXT, int(positions or MAX_CONTEXT))
 
 
 def eager(role: str, model: ModelConfig) -> Any:

@@ -3,6 +3,7 @@
 import atexit
 import functools
 import json
+import logging
 import os
 import shutil
 import socket
@@ -11,8 +12,23 @@ from pathlib import Path
 
 import psutil
 
+from alignatt_agent.config.machine import cache_folder, user_cache
+from alignatt_agent.types import EngineError
+
+LOGGER = logging.getLogger(__name__)
+
 FOLDER = "ALIGNATT_ENGINE_FOLDER"
 """Environment variable that contains the path of the engines' folder."""
+
+SHARED_MEMORY = "/dev/shm"
+"""Folder of shared memory and semaphores on Linux."""
+
+_CACHES = {
+    "VLLM_CACHE_ROOT": "vllm",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+}
+"""Variables that name the folders of the engines' caches, and a subfolder for each."""
 
 _PREFIX, _OWNER = "alignatt-engines-", "owner.json"
 
@@ -26,6 +42,43 @@ def folder() -> str:
     (Path(path) / _OWNER).write_text(json.dumps(owner))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
+
+
+def check_shared_memory() -> None:
+    """Reject a machine on which engines cannot create shared memory."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY):
+            pass
+    except OSError as error:
+        raise EngineError(
+            f"{SHARED_MEMORY} is not writable ({error.strerror}), but vLLM's processes need it for "
+            "shared memory: mount it as a writable tmpfs"
+        ) from error
+
+
+def cache_environment() -> dict[str, str]:
+    """Return variables that move the engines' caches, if the user's cache is not writable.
+
+    vLLM would log tracebacks and compile again at each start.
+
+    Raises:
+        ConfigError: there is no folder for caches.
+    """
+    vllm_cache = Path(os.environ.get("VLLM_CACHE_ROOT") or user_cache() / "vllm")
+    for cache in (vllm_cache, cache_folder()):
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=cache):
+                pass
+        except OSError as error:
+            LOGGER.warning(
+                "%s is not writable (%s), so compiled code is not kept; set XDG_CACHE_HOME to a "
+                "writable folder",
+                cache,
+                error.strerror,
+            )
+            return {name: str(Path(folder(), "cache", part)) for name, part in _CACHES.items()}
+    return {}
 
 
 def remove_abandoned() -> None:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.engine import fork_server
+from alignatt_agent.config.machine import environment
+from alignatt_agent.engine import fork_server, process_files
 from alignatt_agent.engine.options import engine_arguments, engine_environment, on_cpu
 from alignatt_agent.engine.plugin import register
 from alignatt_agent.engine.served_model import ServedModel
@@ -104,7 +105,9 @@ class ServedModels:
 def _environment(models: Sequence[ModelConfig]) -> Iterator[None]:
     """Prepare this process and its environment for starting engines."""
     check_vllm()
-    with engine_environment(models):
+    process_files.check_shared_memory()
+    caches = environment(process_files.cache_environment(), override=True)
+    with caches, engine_environment(models):
         if on_cpu():
             fork_server.begin()
         register()  # vLLM calls this only once, possibly before our first engine

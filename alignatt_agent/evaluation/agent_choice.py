@@ -80,9 +80,9 @@ def choose_agent(
     """Find an agent by entry point or dotted class name, and resolve its configuration."""
     cls = _agent_class(agent)
     keys = {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides}
-    chosen = load_with_contexts(config, contexts, keys)
     if source is not None:
-        chosen = chosen.model_copy(update={"source_language": language(source).code})
+        keys["source_language"] = language(source).code
+    chosen = load_with_contexts(config, contexts, keys)
     return AgentChoice(cls, config, cls.runtime.resolve(chosen, targets, live))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.speech.front_ends import WhisperPrompt
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
@@ -69,7 +70,7 @@ class WhisperAligner:
         A word ends where its punctuation begins, because punctuation attends to the pause.
         """
         tokenizer = self._model.tokenizer
-        ids = tokenizer.encode(f" {text}", add_special_tokens=False)
+        ids = text_ids(tokenizer, f" {text}")
         whole = tokenizer.decode(ids)
         if not split_words(whole):
             return []

@@ -9,6 +9,7 @@ from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.config.languages import sample_tokens
+from alignatt_agent.config.plain_text import control_tokens
 from alignatt_agent.types import AlignAttError
 
 _TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
@@ -125,13 +126,8 @@ class RecognitionPrompt(ChatPrompt):
 
 
 def check_plain(tokenizer: Any, context: str, name: str) -> None:
-    """Reject a context that contains a control token of the checkpoint ``name``.
-
-    Gemma 3's added tokens include line breaks, spaces and HTML tags, which are plain text.
-    """
-    template, added = str(tokenizer.chat_template or ""), tokenizer.added_tokens_decoder.values()
-    control = {str(x) for x in added if x.special or (str(x).strip() and str(x) in template)}
-    for token in sorted(control):
+    """Reject a context that contains a control token of the checkpoint ``name``."""
+    for token in sorted(control_tokens(tokenizer)):
         if token in context:
             raise ContextError(
                 f"speech.context contains {token!r}, a control token of {name}; remove it"

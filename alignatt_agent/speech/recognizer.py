@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignatt_agent.config.languages import language as find_language
+from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.speech.prompt import longest_answer
+from alignatt_agent.speech.sounds import without_sounds
 from alignatt_agent.speech.waveform import quietest
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
 from alignatt_agent.types.repetition import loop_start
@@ -30,17 +31,11 @@ _SEARCHED_S = 4.0
 """Seconds at the end of a piece in which the quietest place for a cut is selected."""
 
 
-_NOT_SPOKEN = re.compile(r"\[[^]]*]|[(\uff08][^)\uff09]*[)\uff09]|\*[^*]+\*|[♩-♬]")
-"""Whisper's text for other sounds: ``[BLANK_AUDIO]``, ``(applause)``, ``*coughs*``, music notes.
-These tokens are not suppressed, because Whisper base would then write
-``I'm going to put the water in the pot.`` for noise, and repeat itself in music."""
-
-
 class PromptedRecognizer:
     """Transcribes a waveform in a forced language.
 
     If ``longest_s`` is finite, transcripts are not verified, and descriptions of other sounds are
-    removed.
+    removed (see ``without_sounds``).
     """
 
     def __init__(
@@ -72,7 +67,7 @@ class PromptedRecognizer:
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
         ids, whole = prompt.ids(name, context), self._longest_s == math.inf
-        known = tokenizer.encode(expected, add_special_tokens=False) if whole else []
+        known = text_ids(tokenizer, expected) if whole else []
         texts: list[str] = []
         steps = requests = 0
         for piece in pieces(audio, self._longest_s):
@@ -82,7 +77,7 @@ class PromptedRecognizer:
             steps, requests = steps + answer.steps, requests + answer.requests
             said = tokenizer.decode(answer.token_ids, skip_special_tokens=True)
             text = _parse_single_output(said)["transcription"]
-            text = text if whole else _NOT_SPOKEN.sub("", text).strip()
+            text = text if whole else without_sounds(text)
             if (text or whole) and not answer.ended:
                 return Transcript(None, steps, requests)
             texts.append(said_once(text))

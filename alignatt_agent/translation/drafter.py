@@ -1,20 +1,23 @@
 """Request drafts from the translation engine, with the previous draft as expected tokens."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from alignatt_agent.translation.loops import loop_cut
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import Draft, DraftContext, Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
-from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
+
+_LINE_BREAK = re.compile(r"[\n\v\f\r\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,8 @@ class Drafter:
 
         ``build`` creates a prompt from a source and its translation so far. Drafts are concatenated
         until the model ends its turn, the translation loops, or it exceeds twice the expected
-        length by 32 tokens. The second result is the source word of each token, if there are rows.
+        length by 32 tokens. Repetitions of a loop are removed (see ``loop_cut``). The second result
+        is the source word of each token, if there are rows.
         """
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
@@ -133,9 +137,13 @@ class Drafter:
             draft = self.draft(prompt, kept + produced, room=room)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
+            cut = loop_cut(self._units, kept + produced, source, draft.ended)
+            if cut is not None:
+                count = max(0, cut - len(kept))
+                produced, sources = produced[:count], sources[:count]
             if draft.ended or not draft.token_ids:
                 return produced, sources
-            if len(draft.token_ids) >= room or loop_start(kept + produced) is not None:
+            if cut is not None or len(draft.token_ids) >= room:
                 LOGGER.warning("an endless translation of %d source words was cut", len(source))
                 return produced, sources
 
@@ -157,10 +165,10 @@ def first_line(
     texts = [
         text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)
     ]
-    k = next((k for k, line in enumerate(texts[1:]) if "\n" in line), None)
+    k = next((k for k, line in enumerate(texts[1:]) if _LINE_BREAK.search(line)), None)
     if k is None:
         return draft
-    line = texts[k + 1].partition("\n")[0]
+    line = _LINE_BREAK.split(texts[k + 1], maxsplit=1)[0]
     rest = ids(line[max(len(texts[0]), len(texts[k])) :].rstrip())
     places = [*range(k), *[k] * len(rest)]
     return replace(

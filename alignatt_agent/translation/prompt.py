@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from alignatt_agent.config.languages import Language, language, sample_tokens
+from alignatt_agent.config.plain_text import encode_text, text_ids
 from alignatt_agent.config.prompt import PromptConfig, PromptWording
 from alignatt_agent.config.terms import read_terms
 from alignatt_agent.types import AlignAttError, Prompt
@@ -136,8 +137,8 @@ class PromptBuilder:
         return cls(tokenizer, source.name, target.name, wording, listed, terms)
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """Return the token ids of a text, without special tokens."""
-        return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        """Return the token ids of a text; it contains no control tokens (see ``encode_text``)."""
+        return tuple(text_ids(self._tokenizer, text))
 
     @cached_property
     def expansion(self) -> float:
@@ -170,8 +171,8 @@ class PromptBuilder:
         """Return the token ids of a closed sentence in the history, with its ``translation``."""
         closing, again = self._closing
         opening = self._before if first else again
-        text = opening + join_words(words) + self._terms(words) + closing
-        return (*self.ids(text), *translation)
+        ids, _ = self._encoded(opening, words, closing)
+        return (*ids, *translation)
 
     def build(
         self, words: Sequence[str], accepted: Sequence[int] = (), history: Sequence[int] = ()
@@ -185,11 +186,22 @@ class PromptBuilder:
                 f"the source must consist of non-blank words without spaces, got {list(words)!r}"
             )
         opening = self._closing[1] if history else self._before
-        text = opening + join_words(words) + self._terms(words) + self._after
-        encoding = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        start, token_word = _locate(encoding["offset_mapping"], words, len(opening))
-        ids = (*history, *encoding["input_ids"], *accepted)
+        source, offsets = self._encoded(opening, words, self._after)
+        start, token_word = _locate(offsets, words, len(opening))
+        ids = (*history, *source, *accepted)
         return Prompt(ids, len(history) + start, token_word)
+
+    def _encoded(
+        self, opening: str, words: Sequence[str], closing: str
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids and offsets of a source and its terms between two texts of the template.
+
+        The source and the terms are encoded as text, so they cannot end a turn.
+        """
+        source = join_words(words) + self._terms(words)
+        text = opening + source + closing
+        end = len(opening) + len(source)
+        return encode_text(self._tokenizer, text, begin=len(opening), end=end)
 
 
 def _refuse_reasoning(tokenizer: Any, opened: str, finished: str, ours: Sequence[str]) -> None:

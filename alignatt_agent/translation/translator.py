@@ -8,13 +8,14 @@ from alignatt_agent.policy import Policy
 from alignatt_agent.translation.alignment import carry_over, first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
+from alignatt_agent.translation.loops import loop_cut
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import UnitDecoder, ends_clause
 from alignatt_agent.translation.utterance import StreamState, Utterance
 from alignatt_agent.types import Decision, Draft, Emission, GatedDraft, SourceView, Word
 from alignatt_agent.types.engines import Readout, TranslationEngine
-from alignatt_agent.types.repetition import loop_start
+from alignatt_agent.types.running_text import has_letters
 from alignatt_agent.types.stopwatch import Stopwatch
 
 MEMORY = 8
@@ -99,7 +100,8 @@ class Translator:
         source, accessible = _read(view)
         utterance, emission = self._state.utterance.hearing(source), Emission()
         state = replace(self._state, utterance=utterance, gated=None)
-        if accessible > 0 and not utterance.decided(source, accessible):
+        speech = accessible > 0 and has_letters(source)
+        if speech and not utterance.decided(source, accessible):
             state, emission = self._accept(
                 state, *self._gate(state, source, accessible), view.words
             )
@@ -109,7 +111,8 @@ class Translator:
     def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead for an ``update`` with the same words; ``accessible`` may differ."""
         (source, accessible), state = _read(view), self._state
-        if accessible > 0 and not state.utterance.decided(source):
+        speech = accessible > 0 and has_letters(source)
+        if speech and not state.utterance.decided(source):
             ahead, _ = self._gate(state, source, accessible)
             utterance = replace(state.utterance, ahead=ahead, expected=self._drafter.expected)
             self._state = replace(state, utterance=utterance)
@@ -118,7 +121,7 @@ class Translator:
         """Translate a closed sentence to its end, and open the next utterance.
 
         Drafts without a gate are concatenated until the model ends its turn, up to the limit in
-        ``Drafter.finish``; repetitions of a loop are emitted once. Accepted tokens that are aligned
+        ``Drafter.finish``. A sentence of marks alone adds nothing. Accepted tokens that are aligned
         past the sentence become the accepted prefix of the next utterance, except tokens that the
         model now repeats: these belong to this sentence and are not emitted again. If such a prefix
         remains, nothing is emitted, because the text would follow words of the next sentence. On
@@ -134,10 +137,10 @@ class Translator:
         kept, rest = now.accepted[:split], now.accepted[split:]
 
         self._drafter.expected = now.expected
-        finish, sources = self._drafter.finish(state.history.prompt, source, kept)
-        if (start := loop_start(kept + finish)) is not None:  # cut at the end of a unit
-            end = self._units.boundaries(kept + finish, start)[0]
-            finish = finish[: max(0, end - len(kept))]
+        finish: tuple[int, ...] = ()
+        sources: tuple[int, ...] = ()
+        if has_letters(source):  # for marks alone, models invent a sentence
+            finish, sources = self._drafter.finish(state.history.prompt, source, kept)
         repeated = repeated_of(self._units, kept, rest, finish)
         kept, rest = kept + rest[:repeated], rest[repeated:]
         finish = () if rest else finish[repeated:]
@@ -156,7 +159,7 @@ class Translator:
             expected=now.expected[len(done) :] if now.expected[: len(done)] == done else (),
             apart=not rest,
         )
-        history = state.history.add(source, done)
+        history = state.history.add(source, done) if has_letters(source) else state.history
         self._state = replace(state, history=history, utterance=opened)
         return emission
 
@@ -200,11 +203,12 @@ class Translator:
         heard = drafted.accessible == len(drafted.source)
         closed = draft.ended and heard and ends_clause(drafted.source[-1])
         taken = len(now.accepted) - len(drafted.prefix)
-        count = decision.accepted
-        start = loop_start(drafted.prefix + draft.token_ids[:count])
-        if start is not None and loop_start(drafted.source) is None:  # speakers may repeat words
-            count = max(0, start - len(drafted.prefix))
-        whole = self._units.complete(drafted.prefix, draft.token_ids, count, closed)
+        prefix = drafted.prefix
+        whole = self._units.complete(prefix, draft.token_ids, decision.accepted, closed)
+        written = prefix + draft.token_ids[:whole]
+        cut = loop_cut(self._units, written, drafted.source, ended=True)
+        if cut is not None:
+            whole = max(0, cut - len(prefix))
         if whole > taken:
             added = draft.token_ids[taken:whole]
             sources = source_words(drafted.prompt, draft)[taken:whole]

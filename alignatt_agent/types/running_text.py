@@ -19,11 +19,34 @@ _BEHIND = r"[\p{Lm}\p{M}[\p{P}--[\p{Ps}\p{Pi}]]]"
 _BORDER = regex.compile(
     rf"[\s\x1c-\x1f]+|(?<![\p{{Ps}}\p{{Pi}}])(?!{_BEHIND})(?:(?<={_CHAR})|(?={_CHAR}))", regex.V1
 )
+_WORD_OR_MARKS = regex.compile(
+    rf"{_CHAR}|(?:(?!{_CHAR})[\p{{L}}\p{{M}}\p{{N}}])+|(?:(?!{_CHAR})[^\p{{L}}\p{{M}}\p{{N}}\s])+",
+    regex.V1,
+)
+_LETTER = regex.compile(r"[[\p{L}\p{N}]--\p{Default_Ignorable_Code_Point}]", regex.V1)
 
 
 def split_words(text: str) -> list[str]:
     """Split ``text`` into words with their punctuation, e.g. ``["我", "用", "GPU。"]``."""
     return [word for word in _BORDER.split(text) if word]
+
+
+def words_and_marks(text: str) -> list[tuple[int, int]]:
+    """Return the first and last character of each word and of each group of marks.
+
+    In a script without spaces between words, every character is a word.
+    """
+    return [match.span() for match in _WORD_OR_MARKS.finditer(text)]
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word begins with a character of a script without spaces."""
+    return _UNSPACED.match(word) is not None
+
+
+def has_letters(words: Sequence[str]) -> bool:
+    """Return whether any word contains a visible letter or digit."""
+    return any(_LETTER.search(word) for word in words)
 
 
 def gaps(words: Sequence[str]) -> list[str]:

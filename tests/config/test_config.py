@@ -116,6 +116,41 @@ def test_mistakes_are_explained(tmp_path, change, message):
         AgentConfig.from_namespace(yaml_config(str(path)))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"targets": {"de": None}}, r"targets.de: Input should be a valid dictionary.* .got None."),
+        ({"targets": {"de": 3}}, r"targets.de: Input should be a valid dictionary.* .got 3."),
+        ({"targets": ["de"]}, r"targets: Input should be a valid dictionary .got \['de'\]"),
+        ({"targets": {"de": {"policy": "none"}}}, "targets.de.policy: .*dictionary .got 'none'"),
+        ({"policy": "none"}, "policy.name: policy is a single value, expected a mapping"),
+        ({"policy": ["none"]}, "policy.name: policy is a single value, expected a mapping"),
+    ],
+)
+def test_mistakes_in_a_file_whose_policy_is_changed(tmp_path, change, message):
+    path = write_config(tmp_path, **change)
+    with pytest.raises(ConfigError, match=message):
+        load_config(str(path), {"policy.name": "none"})
+
+
+def test_an_empty_section_can_be_set(tmp_path):
+    path = write_config(tmp_path, speech=None)
+    with pytest.raises(ConfigError, match="speech: Input should be a valid dictionary"):
+        load_config(str(path))
+    assert load_config(str(path), {"speech.max_tail_s": 20}).speech.max_tail_s == 20
+
+
+@pytest.mark.parametrize("path", ["~nobody-here/agent.yaml", "~/agent.yaml"])
+def test_an_unknown_home_is_named(monkeypatch, path):
+    def unknown(key):
+        raise KeyError(key)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(ConfigError, match=f"{path}: the home folder of ~.* is unknown"):
+        load_config(path)
+
+
 def test_unknown_name_lists_what_exists():
     with pytest.raises(ConfigError, match=r"'iwslt-low'.*did you mean iwslt26-low\?.*micro-high"):
         load_config("iwslt-low")

@@ -11,7 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.engine import process_files
+from alignatt_agent.types import EngineError
 
 ENDED = 2**22 + 1
 """No process has a higher id than 2**22."""
@@ -71,3 +73,34 @@ def test_a_folder_goes_with_its_process_unless_that_is_killed(disk):
     assert second.is_dir()
     ended.communicate("\n")
     assert not second.exists()
+
+
+def test_caches_move_if_the_users_cache_is_not_writable(monkeypatch, caplog, tmp_path):
+    monkeypatch.delenv("VLLM_CACHE_ROOT", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    moved = process_files.cache_environment()
+    assert all(path.startswith(process_files.folder()) for path in moved.values())
+    assert moved.keys() == {"VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+    assert "/proc/nowhere/vllm is not writable (No such file or directory)" in caplog.text
+    assert "set XDG_CACHE_HOME to a writable folder" in caplog.text
+    assert len(caplog.records) == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert process_files.cache_environment() == {}
+
+
+def test_a_user_without_a_home_is_told(monkeypatch):
+    def unknown(key):
+        raise KeyError(key)
+
+    for name in ("HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(ConfigError, match=r"~/\.cache cannot be found: HOME is not set, and user"):
+        process_files.cache_environment()
+
+
+def test_shared_memory_has_to_be_writable(monkeypatch):
+    process_files.check_shared_memory()
+    monkeypatch.setattr(process_files, "SHARED_MEMORY", "/proc/nowhere")
+    with pytest.raises(EngineError, match=r"/proc/nowhere is not writable \(No such file"):
+        process_files.check_shared_memory()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alignatt_agent.types.repetition import loop_start
+from alignatt_agent.types.repetition import loop_start, most_copies
 from alignatt_agent.types.running_text import split_words
 
 
@@ -34,7 +34,28 @@ def test_a_loop_begins_where_its_part_was_said_once(before, part, times):
         "one million , 000 , 000 , 000 , 000",
         "So she said it, and he said it, and they said it, and we said it",
         "",
+        "不是" * 8,
+        "なるほど" * 8,
+        "谢谢，" * 8,
+        "ไม่" * 8,
+        "नहीं " * 8,
+        "strašně, " * 8,
     ],
 )
 def test_what_speakers_repeat_is_no_loop(said):
-    assert loop_start(said.split()) is None
+    assert loop_start(split_words(said)) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "copies"),
+    [
+        ("So no, No, no. And", 3),
+        ("yes we can, yes we can! Yes we can", 3),
+        ("我不是不是不是", 3),
+        ("a b c", 1),
+        ("... ... ...", 1),
+        ("", 1),
+    ],
+)
+def test_how_often_a_speaker_says_it(said, copies):
+    assert most_copies(split_words(said)) == copies

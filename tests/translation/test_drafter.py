@@ -18,6 +18,9 @@ from tests.fakes.models import PieceTokenizer, Prompts, ScriptedEngine
         ("", "\n|Gut|.", "\n|Gut|."),  # before the text it ends nothing
         (" Gut", ".\n", "."),
         (" Gut.", "\nIt means", ""),
+        (" Gut", ".|\u2028|It means", "."),
+        (" Gut", ".\r|Note", "."),
+        (" Gut", "\u00a0\u00a0\u00a0|so|.\x0c", "\u00a0\u00a0\u00a0|so|."),
     ],
 )
 def test_a_line_break_ends_a_draft(before, pieces, kept):

@@ -216,6 +216,18 @@ the house was red | 4 | das Haus war ^ alt@3 ->
 the house was red. | end | das Haus war ^ alt +. $ -> alt.
 it is | 1 | es@0 ist@1 -> es
 
+# marks alone are not translated
+... | 1 | ->
+... | end | ->
+\u200b | end | ->
+— ? | end | ->
+we go. | end | wir gehen. $ -> wir gehen.
+
+# marks that close before live words leave the translation of these words
+... I like | 3 | ich@1 mag@2 es@2 -> ich mag
+... | end | ->
+I like it. | end | ich mag ^ es +. $ -> es.
+
 # what went on into the next sentence is expected there (told: ['', Du kennst, kennst])
 I like it. You know | 5 | Ich@0 mag@1 es@2 +.@2 Du@3 kennst@4 -> Ich mag es. Du
 I like it. | end | Ich mag es +. ^ () $ ->
@@ -277,12 +289,51 @@ def test_a_loop_that_grows_draft_by_draft_stops():
     s, words = Scenario(), "A B C"
     emitted = []
     for _ in range(8):
-        words += " C"
+        words += f" C{len(emitted)}"
         s.engine.drafts = [s.draft(words, ["so@0", "geht@1", "es@2", "so@0"])]
         emitted += s.emitted(words, 3).units
     assert len(emitted) == 15  # three words, four times more
     s.engine.drafts = [s.draft(words, ["weiter@3", "und@3"])]
     assert s.emitted(words + " D", 5).units == (" weiter",)
+
+
+@pytest.mark.parametrize(
+    ("word", "translation", "spaced"),
+    [
+        ("no", "na +h +i +n", True),
+        ("terribly", "stra +š +n +ě +,", True),
+        ("please", "s'il vous pla +ît", True),
+        ("不是", "Nein +,", True),
+        ("no", "な る ほ ど", False),
+        ("never", "决 不 ，", False),
+    ],
+)
+@pytest.mark.parametrize("copies", [5, 8, 15])
+def test_the_repetitions_of_a_speaker_are_translated(word, translation, spaced, copies):
+    """The rule counts words: a word of five tokens, said five times, is no loop."""
+    source = " ".join([word] * copies)
+    if not word.isascii():
+        source = " ".join(source.replace(" ", ""))
+    pieces = (f"{translation} " * copies).split()
+    s = Scenario(spaced=spaced, max_tokens=100)
+    shown = s.tokenizer.decode(s.ids(" ".join(pieces)))
+    s.engine.drafts = [s.draft(source, [*pieces, "$"])]
+    assert "".join(s.emitted(source, "end").units).strip() == shown.strip()
+    live = Scenario(spaced=spaced, max_tokens=100)
+    live.engine.drafts = [live.draft(source, [*(f"{piece}@0" for piece in pieces), "D@0", "$"])]
+    emitted = "".join(live.emitted(source, len(source.split())).units)
+    assert emitted.strip() == shown.strip()
+
+
+@pytest.mark.parametrize("max_tokens", [16, 60])
+def test_a_loop_is_cut_to_the_repetitions_of_the_speaker(max_tokens):
+    """Drafts of 16 tokens end inside a word of three tokens."""
+    source, pieces = "No, no, no, no, no.", "ne +ei +n " * 30
+    s = Scenario(max_tokens=max_tokens)
+    drafts = [pieces.split()[k : k + max_tokens] for k in range(0, 60, max_tokens)]
+    s.engine.drafts = [s.draft(source, [*draft]) for draft in drafts]
+    units = s.emitted(source, "end").units
+    assert units == (" neein",) * 5
 
 
 def test_policies_that_look_at_nothing_spread_units_over_the_speech():

@@ -1,0 +1,34 @@
+"""Cut translations in which the model repeats itself endlessly."""
+
+from collections.abc import Sequence
+
+from alignatt_agent.translation.units import UnitDecoder
+from alignatt_agent.types.repetition import find_loop, most_copies
+from alignatt_agent.types.running_text import bare, words_and_marks
+
+
+def loop_cut(
+    units: UnitDecoder, ids: Sequence[int], source: Sequence[str], ended: bool
+) -> int | None:
+    """Return how many ``ids`` of a translation remain, in whole units, or ``None`` without a loop.
+
+    A loop is found in words, because one word may be several tokens. The translation keeps as many
+    copies of the repeated part as the speaker said; ``source`` contains the speaker's words. Unless
+    the translation has ``ended``, its last word may be incomplete.
+    """
+    text = units.text(ids)
+    spans = words_and_marks(text)
+    parts = [text[begin:end] for begin, end in spans]
+    if parts and bare(parts[-1]) and not ended:
+        parts.pop()
+    loop = find_loop(parts)
+    if loop is None:
+        return None
+    remaining = loop.first_end + (most_copies(source) - 1) * loop.size
+    if remaining >= len(parts):
+        return None
+    _, end = spans[remaining - 1]
+    for cut in units.boundaries(ids):
+        if len(units.text(ids[:cut]).rstrip()) >= end:
+            return cut
+    return len(ids)

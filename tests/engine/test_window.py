@@ -1,0 +1,47 @@
+"""The length of a request that is checked is the one with which the engine starts."""
+
+import json
+
+import pytest
+
+from alignatt_agent.cascade.contexts import check_contexts
+from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.resolved import resolve
+from alignatt_agent.config.resources import find_path
+from alignatt_agent.engine.options import engine_arguments, window_of
+from alignatt_agent.speech.prompt import ContextError
+from lab.stand_ins.speech import write_whisper
+
+
+@pytest.mark.parametrize(("positions", "window"), [(2048, 2048), (1000, 1000), (131_072, 4096)])
+def test_the_window_is_the_models(tmp_path, positions, window):
+    text = {"model_type": "qwen3", "max_position_embeddings": positions, "num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(text))
+    model = ModelConfig(path=str(tmp_path))
+    assert window_of(model) == window
+    assert engine_arguments("translation", model, ())["max_model_len"] == window
+    assert window_of(ModelConfig(path=str(tmp_path), engine={"max_model_len": 512})) == 512
+
+
+def test_the_window_of_the_published_recognizer(tmp_path):
+    """Transformers does not read the dimensions in ``thinker_config``."""
+    raw = json.loads(find_path("micro_models/qwen3-asr/config.json").read_text())
+    raw["thinker_config"]["text_config"]["max_position_embeddings"] = 3000
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    assert window_of(ModelConfig(path=str(tmp_path))) == 3000
+
+
+def test_windows_of_other_checkpoints(tmp_path):
+    assert window_of(ModelConfig(path="micro_models/gemma4")) == 2048
+    assert window_of(ModelConfig(path=str(write_whisper(tmp_path / "whisper")))) == 448
+    assert window_of(ModelConfig(path="some/where")) == 4096
+    (tmp_path / "config.json").write_text("{}")  # as CTranslate2 writes it
+    assert window_of(ModelConfig(path=str(tmp_path))) == 4096
+
+
+def test_terms_that_fill_a_short_window_are_refused():
+    config = load_config("micro-low", {"models.translation.engine": {}})
+    resolved = resolve(config, ["de"])
+    terms = "\n".join(f"a = Aufmerksamkeit Nummer {k}" for k in range(100))
+    with pytest.raises(ContextError, match=r"more than half of its window \(2048\)"):
+        check_contexts(resolved, contexts=[terms])
