@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.errors import ConfigError, explain
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
@@ -138,6 +139,23 @@ def read_facts(bundle: Bundle) -> Facts:
         ) from None
     except ValidationError as error:
         raise SubmissionError(f"{bundle.facts} is invalid: {error}") from None
+
+
+def unserved_contexts(config: AgentConfig) -> str | None:
+    """Describe the contexts that a run uses and the image cannot; ``None`` if there are none.
+
+    Simulstream's HTTP protocol does not transmit the name of a recording, so every stream of the
+    image gets the context of a talk without a name.
+    """
+    speech = config.speech
+    talks = [talk for talk, text in speech.contexts.items() if text != speech.context_of("")]
+    if not talks:
+        return None
+    return (
+        f"speech.context has names and terms for {len(talks)} talk(s) ({', '.join(talks[:3])}"
+        f"{', ...' if len(talks) > 3 else ''}), but the HTTP server of the image does not receive "
+        f"the name of a talk and would use none of them"
+    )
 
 
 def checksums(bundle: Bundle) -> dict[str, str]:

@@ -29,6 +29,7 @@ from alignatt_agent.submission.bundle import (
     SystemName,
     checksums,
     read_facts,
+    unserved_contexts,
 )
 from alignatt_agent.submission.versions import AGAIN, BUILD_AGAIN, check_config, check_versions
 
@@ -121,6 +122,10 @@ def _check_system(
     try:
         config = load_config(str(files.config))
         found += check_config(config_at, config, signature)
+        if problem := unserved_contexts(config):
+            fix = f"set speech.context to one list for all talks or to [], and {AGAIN}"
+            found.append(Finding("contexts", config_at, problem, fix))
+        found += _check_served(bundle, name, config)
     except ConfigError as error:
         found.append(Finding("config", config_at, str(error), AGAIN))
     if signature and devset is not None:
@@ -145,6 +150,20 @@ def _check_system(
         latency = scores.longyaal_cu_ms
     if isinstance(latency, int | float):
         found += check_regime(where, name.regime, latency)
+
+
+def _check_served(bundle: Bundle, name: SystemName, scored: AgentConfig) -> Iterator[Finding]:
+    """Verify that the image serves the configuration that was scored."""
+    path = bundle.image_agent(name)
+    where = bundle.where(path)
+    try:
+        served = load_config(str(path)).for_target(name.target)
+    except ConfigError as error:
+        yield Finding("image", where, str(error), BUILD_AGAIN)
+        return
+    if served.digest() != scored.digest():
+        message = f"the hash is {served.digest()}, but {scored.digest()} was scored"
+        yield Finding("image", where, message, BUILD_AGAIN)
 
 
 def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:
