@@ -137,11 +137,14 @@ def table(report: dict[str, Any]) -> str:
     ]
     head = ("ms before the end", "error %", "90 % band", "words")
     found = report["tail"]["hold_back_ms"]
-    aware = report["longyaal_ca_ms"] or math.nan
+    unaware, aware = (
+        math.nan if report[key] is None else report[key]
+        for key in ("longyaal_cu_ms", "longyaal_ca_ms")
+    )
     lines = [
         f"WER {format_wer(report)} % (95 % bootstrap interval; with case and punctuation "
         f"{report['wer_exact']:.2f} %), CER {report['cer']:.2f} %, "
-        f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {aware:.0f} ms, "
+        f"LongYAAL CU {unaware:.0f} ms, CA {aware:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
         "",
         tabulate(rows, head, stralign="right", floatfmt=".1f"),
