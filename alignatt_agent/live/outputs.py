@@ -120,9 +120,9 @@ class Subtitles:
         self._path = path
         # Emission times are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
-        self._format: Callable[[Sequence[Cue]], str] = subtitles.srt
+        self._format: Callable[[Sequence[Cue]], str] = partial(subtitles.srt, rtl=target.rtl)
         if path.suffix == ".vtt":
-            self._format = partial(subtitles.vtt, note=self._note)
+            self._format = partial(subtitles.vtt, rtl=target.rtl, note=self._note)
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
         self._units: list[Said] = []
