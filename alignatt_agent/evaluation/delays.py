@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from alignatt_agent.evaluation.log import CLOCK_S, Log, TalkLog
+from alignatt_agent.evaluation.text_notes import text_notes
 
 FASTEST = 30.0
 """Units per second of audio that no talk exceeds; the fastest scripts have 20 characters."""
@@ -96,6 +97,8 @@ def log_notes(log: Log, segments: Mapping[str, tuple[float, float]]) -> list[str
         notes.append(
             f"the output contains {len(markers)} control token(s), scored as text: {kinds}"
         )
+    units = [unit for talk in log.talks for unit in _units(talk)]
+    notes += [f"output: {note}" for note in text_notes(units, "unit")]
     for talk in log.talks:
         delays = talk.instance.get("delays") if talk.instance is not None else None
         if not delays or talk.name not in segments:
@@ -150,6 +153,11 @@ def _computation_times(log: Log) -> set[float]:
             pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=False)
             times.update(round(ca - cu, 3) for cu, ca in pairs)
     return times
+
+
+def _units(talk: TalkLog) -> list[str]:
+    """Return the units of a talk as logged."""
+    return talk.tokens if talk.instance is None else str(talk.instance["prediction"]).split()
 
 
 def _text(talk: TalkLog) -> str:

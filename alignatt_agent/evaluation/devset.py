@@ -16,6 +16,7 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resources import read_lines, read_text
 from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
+from alignatt_agent.evaluation.text_notes import text_notes
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
 from alignatt_agent.types.audio import AudioError
 
@@ -277,6 +278,7 @@ def _check_references(
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
             notes.append(f"{path.name}: {quoted} line(s) with CSV quotes, which are scored as text")
+        notes += [f"{path.name}: {note}" for note in text_notes(lines, "line")]
         empty = [number for number, line in enumerate(lines, 1) if not line]
         spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
         if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):

@@ -228,6 +228,8 @@ def test_notes_on_doubtful_logs():
     (note,) = notes(instance(delays=late))
     assert note.startswith("talk0: 2 of 8 delays are more than 1 s after the end of the last segm")
     assert "(4.0 s), the largest by 5.5 s" in note
+    (note,) = notes(instance(prediction="schön scho\u0308n"))
+    assert note.startswith("output: 1 unit(s) not in Unicode form NFC (first: unit 2)")
     (note,) = notes(instance(delays=[2000.0] * 8))
     assert "the last unit was emitted at 2.0 s, before the last segment starts (3.0 s)" in note
     (note,) = notes(instance(elapsed=instance().instance["delays"]))

@@ -81,6 +81,39 @@ def test_bad_segments(devset, change, message):
         load_devset(devset, ["de"])
 
 
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (
+            lambda line: unicodedata.normalize("NFD", f"{line} schön"),
+            "5 line(s) not in Unicode form NFC (first: line 1); the scorers take",
+        ),
+        (
+            lambda line: f"\u200b{line}",
+            "5 line(s) with invisible characters (first: line 1; U+200B), which the scorers comp",
+        ),
+        (
+            lambda line: line.replace("Wort4", "W\u00adort\ufeff4"),
+            "1 line(s) with invisible characters (first: line 1; U+00AD, U+FEFF), which",
+        ),
+        (
+            lambda line: f"{line} schön – für".encode().decode("cp1252"),
+            "5 line(s) that look like UTF-8 read in another encoding (first: line 1, 'Wort0 ",
+        ),
+        (lambda line: f"{line} sch\ufffdn", "5 line(s) with U+FFFD, which replaces characters"),
+        (lambda line: f"{line} «perché» می‌خواهم नहीं\u00a0! 50\u202f%", None),
+    ],
+)
+def test_characters_that_readers_do_not_see_are_noted(devset, change, note):
+    path = devset / "ref" / "de.txt"
+    path.write_text("".join(f"{change(line)}\n" for line in path.read_text().splitlines()))
+    before = path.read_bytes()
+    loaded = load_devset(devset, ["de"])
+    assert len(loaded.notes) == (note is not None)
+    assert all(text.startswith(f"de.txt: {note}") for text in loaded.notes)
+    assert (loaded.references["de"], path.read_bytes()) == (path, before)
+
+
 def test_empty_references(devset):
     path = devset / "ref" / "de.txt"
     lines = path.read_text().splitlines()
