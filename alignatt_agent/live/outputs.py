@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from alignatt_agent.config.languages import Language
+from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.live import subtitles
 from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.live.subtitles import Cue, Said
@@ -150,12 +151,7 @@ class Subtitles:
     def _write(self) -> list[Cue]:
         """Write and return all cues."""
         cues = self._cut(self._units, self._form)
-        beside = self._path.with_name(f"{self._path.name}.part")
-        try:
-            beside.write_text(self._format(cues), encoding="utf-8")
-            beside.replace(self._path)
-        finally:
-            beside.unlink(missing_ok=True)
+        replace_text(self._path, self._format(cues))
         return cues
 
 

@@ -94,7 +94,7 @@ def test_bad_segments(devset, change, message):
         ),
         (
             lambda line: line.replace("Wort4", "W\u00adort\ufeff4"),
-            "1 line(s) with invisible characters (first: line 1; U+00AD, U+FEFF), which",
+            "2 line(s) with invisible characters (first: line 1; U+00AD, U+FEFF), which",
         ),
         (
             lambda line: f"{line} schön – für".encode().decode("cp1252"),
