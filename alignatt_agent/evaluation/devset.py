@@ -18,7 +18,8 @@ from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.text_notes import text_notes
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
-from alignatt_agent.types.audio import AudioError
+from alignatt_agent.types.audio import AudioError, undeclared
+from alignatt_agent.types.wav_header import undeclared_seconds
 
 SEGMENTATION = "audio-segments.yaml"
 FOLDERS = ("wav", "audio")
@@ -197,11 +198,15 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
         wav, note = converted(wav, work / "audio")
         seconds = wav_seconds(wav)
         notes.append(note)
+    rest_s = undeclared_seconds(wav)
     if end_s > seconds + _TOLERANCE_S:
+        more = f"; {undeclared(rest_s)}" if rest_s else ""
         raise DevSetError(
             f"{SEGMENTATION}: a segment of {name} ends at {end_s:.2f} s, "
-            f"but {wav} is {seconds:.2f} s long"
+            f"but {wav} is {seconds:.2f} s long{more}"
         )
+    if rest_s:
+        notes.append(f"{wav.name}: {undeclared(rest_s)}")
     return Talk(wav.resolve(), seconds)
 
 

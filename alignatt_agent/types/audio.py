@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray
+from alignatt_agent.types.wav_header import undeclared_seconds
 
 LOGGER = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Recording:
         elif self._name.startswith("http"):
             given = {"options": ADDRESS}
         if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+            _warn_about_header(Path(source))
             source = f"file:{source}"  # FFmpeg would read "12:30 talk.wav" as an address
         try:
             self._container: Any = av.open(source, **given)
@@ -140,6 +142,9 @@ class Recording:
     def _mono(self, frame: Any) -> FloatArray:
         """Return the mean of the channels; invert the second of two channels in opposite phase."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
+        if not np.isfinite(sound).all():
+            _warn(f"{self._name} contains NaN or infinite samples, which are replaced")
+            sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:
             powers = [4 * np.square(mixed).sum(), np.square(sound[0] - sound[1]).sum()]
@@ -154,6 +159,19 @@ class Recording:
             share = np.linspace(before, self._sign, frame.samples, dtype=np.float32)
             mixed += (share - 1) * sound[1] / 2
         return mixed
+
+
+def _warn_about_header(path: Path) -> None:
+    if path.is_file() and (rest_s := undeclared_seconds(path)):
+        _warn(f"{path}: {undeclared(rest_s)}")
+
+
+def undeclared(seconds: float) -> str:
+    """Describe audio that the header of a WAV file does not declare."""
+    return (
+        f"the file has {seconds:.2f} s more audio than its header declares; this audio is not "
+        f"read. To read it, run: ffmpeg -ignore_length 1 -i FILE NEW.wav"
+    )
 
 
 @cache

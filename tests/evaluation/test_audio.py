@@ -11,6 +11,7 @@ import soundfile
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.devset import DevSetError, load_devset
 from alignatt_agent.types.audio import AudioError, Recording
+from alignatt_agent.types.wav_header import undeclared_seconds
 from tests.fakes import agent as fakes
 
 SECONDS = 4
@@ -62,6 +63,74 @@ def test_formats(tmp_path, name, codec, rate, layout):
     assert np.argmax(spectrum) * 16_000 / 12_800 == pytest.approx(440, abs=2)
     assert f"{rate} Hz" in note
     assert "converted to 16000 Hz, mono, 16 bit" in note
+
+
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+@pytest.mark.parametrize("click", [np.inf, -np.inf, np.nan, 1e9, 50.0])
+def test_a_click_does_not_silence_a_recording(tmp_path, click, rate):
+    samples = tone(rate)
+    samples[rate // 2] = click
+    soundfile.write(tmp_path / "a.wav", samples, rate, subtype="FLOAT")
+    heard = read(converted(tmp_path / "a.wav", tmp_path / "audio")[0])
+    assert np.abs(heard[18_000:30_000]).max() == pytest.approx(0.5, abs=0.005)
+
+
+def test_float_samples_above_full_scale_are_scaled_and_not_clipped(tmp_path):
+    soundfile.write(tmp_path / "a.wav", 4 * tone(16_000), 16_000, subtype="FLOAT")
+    heard = read(converted(tmp_path / "a.wav", tmp_path / "audio")[0])
+    assert np.abs(heard - 2 * tone(16_000)).max() < 0.002
+
+
+def with_data_size(path, size, more=b""):
+    """Change the size of the data that the header of a WAV file declares; append bytes."""
+    content = bytearray(path.read_bytes())
+    place = content.index(b"data") + 4
+    content[place : place + 4] = size.to_bytes(4, "little")
+    path.write_bytes(bytes(content) + more)
+    return path
+
+
+CHUNK = b"LIST\x04\0\0\0INFO"
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "rest_s"),
+    [
+        (0, b"", 0),
+        (0xFFFFFFFF, b"", 0),
+        (128_000, b"", 0),
+        (128_000, CHUNK, 0),
+        (128_000, CHUNK + b"id3 \x03\0\0\0abc\0", 0),
+        (128_000, b"\0", 0),
+        (10**8, b"", 0),
+        (64_000, b"", 2),
+        (63_999, b"", 2),
+        (96_000, CHUNK, 1),
+    ],
+)
+def test_audio_that_a_header_does_not_declare_is_noted(tmp_path, caplog, size, more, rest_s):
+    path = tmp_path / "talk0.wav"
+    soundfile.write(path, np.tile(tone(16_000)[16_000:32_000], SECONDS), 16_000)
+    with_data_size(path, size, more)
+    assert undeclared_seconds(path) == pytest.approx(rest_s, abs=0.001)
+    with Recording(path) as recording:
+        seconds = sum(piece.size for piece in recording) / 16_000
+    assert seconds == pytest.approx(SECONDS - rest_s, abs=0.002)
+    assert ("more audio than its header declares" in caplog.text) == (rest_s > 0)
+
+
+def test_headers_of_a_dev_set(tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    with_data_size(devset / "wav" / "talk0.wav", 0)
+    path = devset / "wav" / "talk1.wav"
+    path.write_bytes(path.read_bytes() + path.read_bytes()[44:32_044])
+    loaded = load_devset(devset, ["de"], tmp_path / "out")
+    assert [talk.seconds for talk in loaded.talks] == pytest.approx([6.5, 4.0], abs=0.001)
+    _, note = loaded.notes
+    assert note.startswith("talk1.wav: the file has 1.00 s more audio than its header declares")
+    with_data_size(path, 32_000)
+    with pytest.raises(DevSetError, match=r"is 1.00 s long; the file has 4.00 s more audio than"):
+        load_devset(devset, ["de"], tmp_path / "out")
 
 
 def test_joined_files_of_two_rates(tmp_path):
