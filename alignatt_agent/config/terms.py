@@ -14,6 +14,8 @@ INFLECTION = 3
 """Minimum length of a word that may be inflected, and maximum length of its ending (letters)."""
 
 _CODES = {item.code for item in LANGUAGES}
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2063\ud800-\udfff]")
+"""Control characters, bytes that are not UTF-8, and U+2063, with which prompts mark places."""
 _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
 
 
@@ -88,6 +90,11 @@ def _split_translations(text: str) -> list[str]:
 
 
 def _parse(line: str) -> Term:
+    if found := _NO_TEXT.search(line):
+        raise ConfigError(
+            f"speech.context: {line[:60]!r} contains U+{ord(found[0]):04X}, which is no text: "
+            "remove it, or convert the text to UTF-8"
+        )
     text, equals, given = re.sub(r"(^|\s)=(?=\s|$)", "\0", line, count=1).partition("\0")
     if not equals:
         return Term(_unescaped(line), {})

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.errors import ConfigError, explain
+from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import scorer_settings
@@ -199,10 +200,8 @@ class _Server(BaseModel, strict=True):
 def read_server(path: Path) -> dict[str, Any]:
     """Read a server configuration; reject a ``ttl`` that would clear active sessions."""
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = read_yaml(path)
         _Server.model_validate(raw)
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
     except ValidationError as error:
         problems = "; ".join(explain(_Server, dict(item)) for item in error.errors())
         raise ConfigError(f"{path} is not a valid server configuration: {problems}") from None

@@ -72,6 +72,12 @@ def last(**changes):
         (lambda _: [{"wav": "a.wav"}], "segment 1 is"),
         (lambda _: [{"offset": 0, "duration": 1}], "segment 1 is"),
         (lambda _: ["a.wav"], "segment 1 is"),
+        (last(offset=True), "segment 5 is .*'offset': True"),
+        (last(offset=float("inf")), "segment 5 is .*'offset': inf"),
+        (last(offset=float("nan")), "segment 5 is .*'offset': nan"),
+        (last(offset="1.0"), "segment 5 is .*'offset': '1.0'"),
+        (last(duration=True), "segment 5 is .*'duration': True"),
+        (last(duration=float("inf")), "segment 5 is .*'duration': inf"),
     ],
 )
 def test_bad_segments(devset, change, message):
@@ -79,6 +85,35 @@ def test_bad_segments(devset, change, message):
     path.write_text(yaml.safe_dump(change(yaml.safe_load(path.read_text()))))
     with pytest.raises(DevSetError, match=message):
         load_devset(devset, ["de"])
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (
+            lambda rows: [rows[1], rows[0], *rows[2:]],
+            "1 segment(s) begin before the segment above (first: segment 2)",
+        ),
+        (
+            lambda rows: [rows[0] | {"duration": 4.0}, *rows[1:]],
+            "1 segment(s) overlap the segment above by more than 0.01 s (first: segment 2)",
+        ),
+        (lambda rows: [rows[0] | {"duration": 3.005}, *rows[1:]], None),
+    ],
+)
+def test_segments_out_of_order_or_overlapping_are_noted(devset, change, note):
+    path = devset / "audio-segments.yaml"
+    path.write_text(yaml.safe_dump(change(yaml.safe_load(path.read_text()))))
+    notes = load_devset(devset, ["de"]).notes
+    assert len(notes) == (note is not None)
+    assert all(text.startswith(f"audio-segments.yaml: {note}") for text in notes)
+
+
+def test_a_key_twice_in_a_segment_is_refused(devset):
+    path = devset / "audio-segments.yaml"
+    path.write_text(f"{path.read_text()}- duration: 1.0\n  offset: 1\n  offset: 3\n  wav: a.wav\n")
+    number = len(path.read_text().splitlines()) - 1
+    problems(devset, ["de"], f"the key 'offset' in line {number} is already in line {number - 1}")
 
 
 @pytest.mark.parametrize(
