@@ -90,9 +90,9 @@ def _split_translations(text: str) -> list[str]:
 
 
 def _parse(line: str) -> Term:
-    if found := _NO_TEXT.search(line):
+    if sign := _NO_TEXT.search(line):
         raise ConfigError(
-            f"speech.context: {line[:60]!r} contains U+{ord(found[0]):04X}, which is no text: "
+            f"speech.context: {line[:60]!r} contains U+{ord(sign[0]):04X}, which is no text: "
             "remove it, or convert the text to UTF-8"
         )
     text, equals, given = re.sub(r"(^|\s)=(?=\s|$)", "\0", line, count=1).partition("\0")

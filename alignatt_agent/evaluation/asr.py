@@ -45,6 +45,8 @@ from alignatt_agent.evaluation.wer import (
 )
 from alignatt_agent.types.running_text import common_prefix
 
+RESULT = "asr.json"
+
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
     """Return the accessible words as a Simulstream log; revised words become deleted tokens."""
@@ -108,6 +110,7 @@ def tail_report(errors: TailErrors) -> dict[str, Any]:
 def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
     """Evaluate the speech recognition of a run, and write ``asr.json`` and the plot."""
     code = language(source).code
+    RunFiles(output).refuse_run(own=RESULT)
     check_scorer([code])
     checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
@@ -120,7 +123,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
         **transcript_latency(records, checked, code, output),
         "tail": tail_report(errors),
     }
-    write_json(output / "asr.json", report)
+    write_json(output / RESULT, report)
     try:
         (output / "tail_error.svg").write_text(tail_error_plot(errors), encoding="utf-8")
     except FigureError as error:

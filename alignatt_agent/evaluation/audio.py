@@ -18,6 +18,11 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
 
     Converting one hour of MP3 takes only 20 s on one core, so earlier results are not reused.
     """
+    if path.resolve().parent == folder.resolve():
+        raise AudioError(
+            f"{path} must be converted, but the copy would be stored in the same folder: choose "
+            f"another --output"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     wav = folder / f"{path.stem}.wav"
     partial = wav.with_suffix(".part")

@@ -178,7 +178,13 @@ def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
     said += ": scorers misread byte order marks and names that differ from the file names"
     if work is None:
         raise DevSetError(f"{said}; remove the marks and correct the names")
-    (folder := work / "devset").mkdir(parents=True, exist_ok=True)
+    folder = work / "devset"
+    originals = [found.segmentation, *found.references.values()]
+    if folder.resolve() in [path.resolve().parent for path in originals]:
+        raise DevSetError(
+            f"{said}; corrected copies would replace the files: choose another --output"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
     keys = ("wav", "offset", "duration")
     rows = [dict(zip(keys, astuple(span), strict=True)) for span in found.segments]
     texts = {path.name: read_text(path) for path in found.references.values()}

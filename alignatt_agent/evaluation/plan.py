@@ -156,6 +156,11 @@ def plan_log(
     files = RunFiles(output / code)
     if log.resolve().parent == files.folder.resolve():
         raise LogError(f"{log} is in the output folder {files.folder}; choose another --output")
+    if files.finished.is_file():
+        raise LogError(
+            f"{files.folder} contains a streamed run, which would be deleted: choose another "
+            f"--output"
+        )
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)

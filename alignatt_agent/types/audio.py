@@ -31,6 +31,8 @@ ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
 """Gaps below ``GAP_S`` come from rounding and encoder delays. In a stream, a gap over ``JUMP_S``
 or a start after ``START_S`` means another clock, as with FFmpeg's ``dts_delta_threshold``."""
+NOTED_S = 60.0
+"""Gap in a recording above which a warning is printed, in seconds."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
 """Two channels are in opposite phase if the power of their difference exceeds ``OPPOSITE`` times
 that of their sum. Each sample multiplies powers by ``FORGET``, so they decay within 0.25 s."""
@@ -116,7 +118,10 @@ class Recording:
                 gap_s = at - clock if GAP_S < at - clock < longest_s else 0.0
                 if resampler is None or found != form or gap_s:
                     yield from map(self._mono, resampler.resample(None) if resampler else ())
-                    yield from np.zeros((round(100 * gap_s), SAMPLE_RATE // 100), np.float32)
+                    if gap_s > NOTED_S:
+                        _warn(f"{self._name}: {gap_s:.0f} s without audio become silence")
+                    for _ in range(round(100 * gap_s)):
+                        yield np.zeros(SAMPLE_RATE // 100, np.float32)
                     form, resampler = found, self._resampler(frame)
                 if frame is not None:
                     clock = at + frame.samples / frame.sample_rate

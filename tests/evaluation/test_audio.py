@@ -133,6 +133,22 @@ def test_headers_of_a_dev_set(tmp_path):
         load_devset(devset, ["de"], tmp_path / "out")
 
 
+def test_a_recording_is_not_replaced_by_its_copy(tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    (devset / "wav").rename(devset / "audio")
+    fakes.write_talk(devset / "audio" / "talk0.wav", fakes.talk(13), 8_000)
+    before = (devset / "audio" / "talk0.wav").read_bytes()
+    with pytest.raises(DevSetError, match="stored in the same folder: choose another --output"):
+        load_devset(devset, ["de"], devset)
+    assert (devset / "audio" / "talk0.wav").read_bytes() == before
+    fakes.write_talk(devset / "audio" / "talk0.wav", fakes.talk(13, extra_samples=1))
+    (devset / "ref" / "de.txt").write_bytes(
+        b"\xef\xbb\xbf" + (devset / "ref" / "de.txt").read_bytes()
+    )
+    with pytest.raises(DevSetError, match="would replace the files: choose another --output"):
+        load_devset(devset, ["de"], tmp_path)
+
+
 def test_joined_files_of_two_rates(tmp_path):
     for name, rate in (("a.mp3", 44_100), ("b.mp3", 22_050)):
         encode(tmp_path / name, "libmp3lame", rate)
@@ -221,3 +237,23 @@ def test_long_recordings_take_constant_memory(tmp_path):
     size, grown_mb = subprocess.check_output(command, text=True).split()
     assert int(size) == pytest.approx(8 * 60 * 32_000, abs=2000)
     assert float(grown_mb) < 25
+
+
+def test_a_hole_of_hours_needs_no_memory(tmp_path, caplog):
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as output:
+        stream = output.add_stream("pcm_s16le", rate=16_000, layout="mono")
+        for second in (0, 1, 7202, 7203):
+            sound = np.full((1, 16_000), 9000, np.int16)
+            frame = av.AudioFrame.from_ndarray(sound, format="s16", layout="mono")
+            frame.sample_rate, frame.pts = 16_000, second * 16_000
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    total = loud = 0
+    with Recording(path) as recording:
+        for piece in recording:
+            assert piece.size <= 16_000
+            total += piece.size
+            loud += int(np.count_nonzero(piece))
+    assert (total / 16_000, loud / 16_000) == pytest.approx((7204, 4), abs=0.01)
+    assert "7200 s without audio become silence" in caplog.text
