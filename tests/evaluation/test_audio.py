@@ -257,3 +257,39 @@ def test_a_hole_of_hours_needs_no_memory(tmp_path, caplog):
             loud += int(np.count_nonzero(piece))
     assert (total / 16_000, loud / 16_000) == pytest.approx((7204, 4), abs=0.01)
     assert "7200 s without audio become silence" in caplog.text
+
+
+def with_clock(path, form, codec, seconds, begin_s, first=0):
+    """Write seconds of sound, which get louder, from ``first``, on a clock from ``begin_s``."""
+    with av.open(str(path), "w", format=form, options={"mpegts_copyts": "1"}) as output:
+        stream = output.add_stream(codec, rate=48_000, layout="mono")
+        samples = np.repeat(np.arange(first + 1, first + seconds + 1) / 20, 48_000)
+        time = np.arange(samples.size) / 48_000
+        samples = samples * np.sin(2 * np.pi * 440 * time)
+        frame = av.AudioFrame.from_ndarray(
+            np.rint(samples * 32767).astype(np.int16)[None], format="s16", layout="mono"
+        )
+        frame.sample_rate, frame.pts = 48_000, 0
+        for packet in [*stream.encode(frame), *stream.encode(None)]:
+            if packet.pts is not None:
+                packet.pts += round(begin_s / packet.time_base)
+                packet.dts = packet.pts
+                output.mux(packet)
+
+
+@pytest.mark.parametrize(
+    ("jump_s", "silence_s"),
+    [(0, 0), (5, 5), (-2, 0), (-50, 0), (60, 0), (3600, 0), (40_000, 0)],
+)
+def test_clocks_that_jump_in_a_transport_stream(tmp_path, jump_s, silence_s):
+    for name, begin_s, first in (("a", 100, 0), ("b", 103 + jump_s, 3)):
+        with_clock(tmp_path / f"{name}.ts", "mpegts", "mp2", 3, begin_s, first)
+    path = tmp_path / "joined.ts"
+    path.write_bytes((tmp_path / "a.ts").read_bytes() + (tmp_path / "b.ts").read_bytes())
+    with Recording(path) as recording:
+        samples = np.concatenate(list(recording))
+    assert samples.size / 16_000 == pytest.approx(6 + silence_s, abs=0.2)
+    heard = samples[np.abs(samples) > 1e-3]
+    levels = [np.abs(heard[k * 15_500 :][4000:12_000]).max() for k in range(6)]
+    assert levels == sorted(levels)
+    assert levels == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.25, 0.3], abs=0.06)
