@@ -4,6 +4,8 @@ DEVSET ?= micro_models/devset
 TARGETS ?= de it zh
 # A Python 3.11 to 3.13 interpreter. If empty, the first one found is used.
 PYTHON ?=
+# The image of a submission does not receive the names of talks, so its runs use no contexts of talks.
+CONTEXTS = $(if $(filter submission,$(MAKECMDGOALS)),--set 'speech.context=[]')
 # The build of vLLM: CUDA if an NVIDIA driver is available, CPU if not.
 EXTRA ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo cuda || echo cpu)
 
@@ -27,11 +29,11 @@ $(STAMP): requirements/$(EXTRA).txt requirements/torch-cpu.txt pyproject.toml
 
 dev-low: $(STAMP) ## stream and score the dev set at low latency (MODELS= DEVSET= TARGETS=)
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-low --target $(TARGETS) \
-		--devset $(DEVSET) --output $(OUTPUT)low
+		--devset $(DEVSET) --output $(OUTPUT)low $(CONTEXTS)
 
 dev-high: $(STAMP) ## stream and score the dev set at high latency (MODELS= DEVSET= TARGETS=)
 	@$(BIN)/simulstream-eval --agent alignatt4llm --config $(MODELS)-high --target $(TARGETS) \
-		--devset $(DEVSET) --output $(OUTPUT)high
+		--devset $(DEVSET) --output $(OUTPUT)high $(CONTEXTS)
 
 test: lint ## run lint and all tests of the package, including the end-to-end tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests

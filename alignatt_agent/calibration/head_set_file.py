@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.calibration.head_scores import Outcome, RowScores
+from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.evaluation.statistics import LEVEL, RESAMPLES
 from alignatt_agent.types.engines import Row
 
@@ -51,7 +52,7 @@ def head_set(
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a head set atomically, with each innermost list or object on one line."""
+    """Write a head set at once, with each innermost list or object on one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False)
     # JSON strings contain no line breaks, so the joined text is equivalent JSON.
@@ -60,9 +61,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
         lambda found: found[1] + re.sub(r"\n *", " ", found[2].lstrip()) + found[3],
         text,
     )
-    fresh = path.with_suffix(".json.new")
-    fresh.write_text(flat + "\n", encoding="utf-8")
-    fresh.replace(path)
+    replace_text(path, flat + "\n")
 
 
 def _scores(found: RowScores, top_k: int) -> dict[str, Any]:

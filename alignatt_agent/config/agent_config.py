@@ -18,8 +18,9 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.models import ModelConfig as ModelConfig
 from alignatt_agent.config.models import ModelsConfig as ModelsConfig
 from alignatt_agent.config.prompt import PromptConfig
-from alignatt_agent.config.resources import find_resource, read_text
+from alignatt_agent.config.resources import find_resource
 from alignatt_agent.config.speech import SpeechConfig
+from alignatt_agent.config.yaml_text import parse_yaml, read_yaml
 from alignatt_agent.policy import DEFAULT, AnyPolicy, Policy, changed, kept_keys
 from alignatt_agent.types import SAMPLE_RATE
 
@@ -193,11 +194,9 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
     """
     try:
         path = find_resource("agent_configs", name_or_path, (".yaml", ".yml"))
-        raw = yaml.safe_load(read_text(path))
+        raw = read_yaml(path)
     except FileNotFoundError as error:
         raise ConfigError(str(error)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name_or_path} is not valid YAML: {error}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path} contains {type(raw).__name__}, expected a mapping of keys")
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):
@@ -212,10 +211,7 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
         key, separator, value = item.partition("=")
         if not separator or not key.strip():
             raise ConfigError(f"--set: expected KEY=VALUE such as policy.name=none, got {item!r}")
-        try:
-            parsed[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {item}: expected a YAML value ({error})") from None
+        parsed[key.strip()] = parse_yaml(value, f"--set {item}")
     return parsed
 
 

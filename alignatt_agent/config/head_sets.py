@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from alignatt_agent.config.errors import explain
-from alignatt_agent.config.resources import find_resource
+from alignatt_agent.config.resources import find_resource, read_text
 from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.engines import Row
 
@@ -128,7 +128,7 @@ def load_head_set(name: str) -> HeadSet:
     except FileNotFoundError as error:
         raise HeadSetError(str(error)) from None
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(read_text(path))
         return HeadSet.model_validate(raw | {"name": path.stem})
     except ValidationError as error:
         problems = "; ".join(explain(HeadSet, dict(item)) for item in error.errors())

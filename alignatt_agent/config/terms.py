@@ -14,6 +14,8 @@ INFLECTION = 3
 """Minimum length of a word that may be inflected, and maximum length of its ending (letters)."""
 
 _CODES = {item.code for item in LANGUAGES}
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2063\ud800-\udfff]")
+"""Control characters, bytes that are not UTF-8, and U+2063, with which prompts mark places."""
 _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
 
 
@@ -41,7 +43,9 @@ class Term:
 
 
 def read_terms(context: str) -> tuple[Term, ...]:
-    """Parse names and terms, one per line.
+    r"""Parse names and terms, one per line.
+
+    ``\=`` and ``\|`` are signs of a term or a translation, and ``\\`` is a backslash.
 
     Raises:
         ConfigError: a translation is missing, or only some translations of a line specify a target.
@@ -54,20 +58,57 @@ def spoken_terms(context: str) -> str:
     return "\n".join(term.text for term in read_terms(context))
 
 
+def term_line(text: str, translations: Mapping[str, str]) -> str:
+    """Return the line that ``read_terms`` parses to a term with ``translations`` by target code.
+
+    White space, including line breaks, becomes one space.
+    """
+    line = _escaped(text)
+    if translations:
+        parts = [f"{code}: {_escaped(item)}" for code, item in translations.items()]
+        line += f" = {' | '.join(parts)}"
+    return line
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\|]|(?<!\S)=(?!\S)", r"\\\g<0>", " ".join(text.split()))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([\\|=])", r"\1", text.strip())
+
+
+def _split_translations(text: str) -> list[str]:
+    """Split at vertical bars that are not escaped."""
+    parts = [""]
+    for piece in re.findall(r"\\[\\|=]|.", text):
+        if piece == "|":
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
+
+
 def _parse(line: str) -> Term:
+    if sign := _NO_TEXT.search(line):
+        raise ConfigError(
+            f"speech.context: {line[:60]!r} contains U+{ord(sign[0]):04X}, which is no text: "
+            "remove it, or convert the text to UTF-8"
+        )
     text, equals, given = re.sub(r"(^|\s)=(?=\s|$)", "\0", line, count=1).partition("\0")
     if not equals:
-        return Term(line, {})
-    found = [_FOR_TARGET.fullmatch(part) for part in given.split("|")]
-    named = {match[1]: match[2] for match in found if match and match[1] in _CODES}
+        return Term(_unescaped(line), {})
+    found = [_FOR_TARGET.fullmatch(part) for part in _split_translations(given)]
+    named = {match[1]: _unescaped(match[2]) for match in found if match and match[1] in _CODES}
     if text.strip() and given.strip() and not named and len(found) == 1:
-        return Term(text.strip(), {ANY: given.strip()})
+        return Term(_unescaped(text), {ANY: _unescaped(given)})
     if not text.strip() or len(named) < len(found):
         raise ConfigError(
             f"speech.context: {line!r}: expected TERM, TERM = TRANSLATION, or TERM = de: "
-            "TRANSLATION | it: TRANSLATION with the codes of different targets"
+            "TRANSLATION | it: TRANSLATION with the codes of different targets; write \\= and \\| "
+            "for signs that belong to a term or a translation"
         )
-    return Term(text.strip(), named)
+    return Term(_unescaped(text), named)
 
 
 @lru_cache(maxsize=1 << 16)  # called for every term and source word of a prompt

@@ -251,11 +251,11 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
             large = sum(map(weight_bytes, models)) > LARGE
             cpu = {
                 "OMP_NUM_THREADS": str(processor.cores() if large else 1),
-                # By default, threads spin for milliseconds while they wait for each other. Next to
-                # two busy programs on two cores, a draft of the large model then took 6.4 times as
-                # long as on the idle machine, and 2.4 times with passive waiting. On the idle
-                # machine, the times were equal (AVX-512 VNNI).
-                "OMP_WAIT_POLICY": "passive",
+                # By default, OpenMP's threads spin for milliseconds while they wait for each other.
+                # Next to two busy programs on two cores, a draft of the large model took 11.6 s
+                # (300,000 spins, the default), 7.3 s (20,000), 6.6 s (4,000). On the idle machine,
+                # it took 1.8 s, 2.1 s and 2.6 s (AVX-512 VNNI).
+                "GOMP_SPINCOUNT": "10000",
                 "VLLM_CPU_KVCACHE_SPACE": "1",
                 # vLLM would bind each tensor-parallel worker to a separate NUMA node, and would not
                 # start with too few nodes.

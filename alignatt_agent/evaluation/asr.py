@@ -45,6 +45,8 @@ from alignatt_agent.evaluation.wer import (
 )
 from alignatt_agent.types.running_text import common_prefix
 
+RESULT = "asr.json"
+
 
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
     """Return the accessible words as a Simulstream log; revised words become deleted tokens."""
@@ -108,6 +110,7 @@ def tail_report(errors: TailErrors) -> dict[str, Any]:
 def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
     """Evaluate the speech recognition of a run, and write ``asr.json`` and the plot."""
     code = language(source).code
+    RunFiles(output).refuse_run(own=RESULT)
     check_scorer([code])
     checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
@@ -120,7 +123,7 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
         **transcript_latency(records, checked, code, output),
         "tail": tail_report(errors),
     }
-    write_json(output / "asr.json", report)
+    write_json(output / RESULT, report)
     try:
         (output / "tail_error.svg").write_text(tail_error_plot(errors), encoding="utf-8")
     except FigureError as error:
@@ -137,11 +140,14 @@ def table(report: dict[str, Any]) -> str:
     ]
     head = ("ms before the end", "error %", "90 % band", "words")
     found = report["tail"]["hold_back_ms"]
-    aware = report["longyaal_ca_ms"] or math.nan
+    unaware, aware = (
+        math.nan if report[key] is None else report[key]
+        for key in ("longyaal_cu_ms", "longyaal_ca_ms")
+    )
     lines = [
         f"WER {format_wer(report)} % (95 % bootstrap interval; with case and punctuation "
         f"{report['wer_exact']:.2f} %), CER {report['cer']:.2f} %, "
-        f"LongYAAL CU {report['longyaal_cu_ms']:.0f} ms, CA {aware:.0f} ms, "
+        f"LongYAAL CU {unaware:.0f} ms, CA {aware:.0f} ms, "
         f"RTF {report['rtf']:.3f}",
         "",
         tabulate(rows, head, stralign="right", floatfmt=".1f"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from alignatt_agent.evaluation.delays import delay_faults
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDY, kind_of_pieces
@@ -60,7 +61,10 @@ def check_log(
             fix = "read run.log for the reason; silence is scored as a missing translation"
             found.append(Finding("empty-talk", place, f"{talk.name}: nothing was emitted", fix))
         if talk.instance is not None:
-            continue  # OmniSTEval itself compares the number of units with the number of delays
+            # OmniSTEval itself compares the number of units with the number of delays.
+            faults = delay_faults(talk, talks.get(talk.name))
+            found += [Finding("delays", place, message, fix) for message, fix in faults]
+            continue
         found += _positions(talk, place, talks.get(talk.name), chunk_ms)
         found += _units(talk, where, unit, chunk_ms is not None)
         if chunk_ms is not None:

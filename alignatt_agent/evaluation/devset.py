@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import math
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,15 +16,20 @@ import yaml
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resources import read_lines, read_text
 from alignatt_agent.config.speech import CONTEXTS
+from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.audio import converted
+from alignatt_agent.evaluation.text_notes import text_notes
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
-from alignatt_agent.types.audio import AudioError
+from alignatt_agent.types.audio import AudioError, undeclared
+from alignatt_agent.types.wav_header import undeclared_seconds
 
 SEGMENTATION = "audio-segments.yaml"
 FOLDERS = ("wav", "audio")
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
 """Suffixes to try for the name of a recording."""
 _TOLERANCE_S = 0.5
+_OVERLAP_S = 0.01
+"""Overlap of two segments that comes from rounding, in seconds."""
 
 
 class DevSetError(AlignAttError, ValueError):
@@ -119,7 +125,7 @@ def load_devset(
         )
     spans = _read_segments(segmentation)
     problems: list[str] = []
-    notes: list[str] = []
+    notes = [*_order_notes(spans)]
     talks: list[Talk] = []
     names: list[str] = []
     folders = filter(Path.is_dir, (root, *(root / folder for folder in reversed(FOLDERS))))
@@ -172,7 +178,13 @@ def _adapted(found: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
     said += ": scorers misread byte order marks and names that differ from the file names"
     if work is None:
         raise DevSetError(f"{said}; remove the marks and correct the names")
-    (folder := work / "devset").mkdir(parents=True, exist_ok=True)
+    folder = work / "devset"
+    originals = [found.segmentation, *found.references.values()]
+    if folder.resolve() in [path.resolve().parent for path in originals]:
+        raise DevSetError(
+            f"{said}; corrected copies would replace the files: choose another --output"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
     keys = ("wav", "offset", "duration")
     rows = [dict(zip(keys, astuple(span), strict=True)) for span in found.segments]
     texts = {path.name: read_text(path) for path in found.references.values()}
@@ -196,11 +208,15 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
         wav, note = converted(wav, work / "audio")
         seconds = wav_seconds(wav)
         notes.append(note)
+    rest_s = undeclared_seconds(wav)
     if end_s > seconds + _TOLERANCE_S:
+        more = f"; {undeclared(rest_s)}" if rest_s else ""
         raise DevSetError(
             f"{SEGMENTATION}: a segment of {name} ends at {end_s:.2f} s, "
-            f"but {wav} is {seconds:.2f} s long"
+            f"but {wav} is {seconds:.2f} s long{more}"
         )
+    if rest_s:
+        notes.append(f"{wav.name}: {undeclared(rest_s)}")
     return Talk(wav.resolve(), seconds)
 
 
@@ -237,21 +253,17 @@ def wav_seconds(path: Path) -> float:
 
 def _read_segments(path: Path) -> list[Span]:
     try:
-        entries = yaml.load(read_text(path), Loader=yaml.CSafeLoader)
+        entries = read_yaml(path)
     except ConfigError as error:
         raise DevSetError(str(error)) from None
-    except yaml.YAMLError as error:
-        raise DevSetError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(entries, list) or not entries:
         raise DevSetError(f"{path} must contain a list of segments with wav, offset and duration")
     spans: list[Span] = []
     for number, entry in enumerate(entries, 1):
         match entry:
-            case {
-                "wav": str(wav),
-                "offset": int() | float() as begin,
-                "duration": int() | float() as length,
-            } if begin >= 0 and length > 0:
+            case {"wav": str(wav), "offset": begin, "duration": length} if (
+                _is_seconds(begin) and _is_seconds(length) and length > 0
+            ):
                 spans.append(Span(wav, float(begin), float(length)))
             case _:
                 raise DevSetError(
@@ -259,6 +271,35 @@ def _read_segments(path: Path) -> list[Span]:
                     f"duration > 0 in seconds"
                 )
     return spans
+
+
+def _is_seconds(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and value >= 0
+
+
+def _order_notes(spans: Sequence[Span]) -> Iterator[str]:
+    """Yield notes on segments of a talk that are out of order or overlap."""
+    misplaced: list[int] = []
+    overlapping: list[int] = []
+    for number, (before, span) in enumerate(itertools.pairwise(spans), 2):
+        if span.wav != before.wav:
+            continue
+        if span.offset_s < before.offset_s:
+            misplaced.append(number)
+        elif span.offset_s < before.end_s - _OVERLAP_S:
+            overlapping.append(number)
+    if misplaced:
+        yield (
+            f"{SEGMENTATION}: {len(misplaced)} segment(s) begin before the segment above (first: "
+            f"segment {misplaced[0]}); the scorers align output in the order of the file"
+        )
+    if overlapping:
+        yield (
+            f"{SEGMENTATION}: {len(overlapping)} segment(s) overlap the segment above by more than "
+            f"{_OVERLAP_S:g} s (first: segment {overlapping[0]})"
+        )
 
 
 def _check_references(
@@ -277,6 +318,7 @@ def _check_references(
             )
         if quoted := sum(line[:1] == line[-1:] == '"' and '""' in line for line in lines):
             notes.append(f"{path.name}: {quoted} line(s) with CSV quotes, which are scored as text")
+        notes += [f"{path.name}: {note}" for note in text_notes(lines, "line")]
         empty = [number for number, line in enumerate(lines, 1) if not line]
         spoken = {span.wav for span, line in zip(spans, lines, strict=False) if line}
         if bare := ", ".join(dict.fromkeys(x.wav for x in spans if x.wav not in spoken)):

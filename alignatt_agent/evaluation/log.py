@@ -14,6 +14,7 @@ OmniSTEval's JSONL (SimulEval's instances) contains one line per recording::
 """
 
 import json
+from codecs import BOM_UTF8
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -111,12 +112,16 @@ def parse_log(path: Path) -> Log:
     for number, text in enumerate(lines, 1):
         try:
             if text.strip():
-                _read_line(log, opened, number, json.loads(text))
+                # json.loads would accept a byte order mark and UTF-16, which the scorers reject.
+                _read_line(log, opened, number, json.loads(text.decode("utf-8")))
         except ValidationError as error:
             found = [explain(LoggedChunk, dict(item)) for item in error.errors()]
             log.malformed.append((number, "; ".join(found)))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            log.malformed.append((number, f"the line is not JSON ({error})"))
+            reason = str(error)
+            if text.startswith(BOM_UTF8):
+                reason = "it begins with a byte order mark; remove the mark"
+            log.malformed.append((number, f"the line is not JSON ({reason})"))
         except ValueError as error:
             log.malformed.append((number, str(error)))
     return log

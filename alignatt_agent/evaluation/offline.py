@@ -140,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.output,
         live=False,
     )
+    for one in runs:
+        one.files.refuse_run(own=OUTPUT)
     choice = runs[0].choice
     assert choice is not None
     if arguments.comet:

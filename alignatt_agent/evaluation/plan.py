@@ -15,6 +15,7 @@ from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.speech import CONTEXTS
+from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.agent_choice import AgentChoice, choose_agent
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
@@ -155,6 +156,11 @@ def plan_log(
     files = RunFiles(output / code)
     if log.resolve().parent == files.folder.resolve():
         raise LogError(f"{log} is in the output folder {files.folder}; choose another --output")
+    if files.finished.is_file():
+        raise LogError(
+            f"{files.folder} contains a streamed run, which would be deleted: choose another "
+            f"--output"
+        )
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
@@ -184,8 +190,8 @@ def _scorer_settings(config: Path, target: str) -> str:
     """Return the YAML that tells the scorers how to join the units of a log."""
     settings: dict[str, Any] = {**scorer_settings(target)}
     if config.is_file():
-        settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
-        if "detokenizer_type" not in settings:
+        settings = read_yaml(config) or {}
+        if not isinstance(settings, dict) or "detokenizer_type" not in settings:
             raise LogError(
                 f"{config} lacks detokenizer_type (hf, canary or simuleval), so the units of the "
                 f"log cannot be joined; pass an evaluation YAML with --log-config"

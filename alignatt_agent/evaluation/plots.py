@@ -96,17 +96,19 @@ def quality_against_latency(
     offline = {row["signature"]["target"]: row["bleu"] for row in ceilings}
     targets = dict.fromkeys(result.target for result in results)
     for target, color in zip(targets, cycle(COLORS), strict=False):
-        mine = sorted(
-            (r for r in results if r.target == target), key=lambda r: r.scores.longyaal_cu_ms
-        )
-        x = [result.scores.longyaal_cu_ms / 1000 for result in mine]
-        y = [result.scores.bleu for result in mine]
+        points = []
+        for result in results:
+            if result.target == target and result.scores.longyaal_cu_ms is not None:
+                latency_s = result.scores.longyaal_cu_ms / 1000
+                points.append((latency_s, result.scores.bleu, _short(result.config)))
+        points.sort(key=lambda point: point[0])
+        x = [point[0] for point in points]
+        y = [point[1] for point in points]
         axes.plot(x, y, color=color, marker="o", label=target)
         if target in offline:
             axes.axhline(offline[target], color=color, ls="--", lw=0.8)
-        for result, a, b in zip(mine, x, y, strict=True):
-            axes.annotate(_short(result.config), (a, b), fontsize=6, xytext=(4, 4),
-                          textcoords="offset points")  # fmt: skip
+        for a, b, label in points:
+            axes.annotate(label, (a, b), fontsize=6, xytext=(4, 4), textcoords="offset points")
     for regime in REGIMES.values():
         end, low = regime.highest_ms / 1000, axes.get_ylim()[0]
         axes.axvline(end, color="#999999", ls=":", lw=1)

@@ -75,13 +75,13 @@ def score_table(results: Sequence[Result], ceilings: Ceilings = ()) -> str:
 
 
 def remarks(results: Sequence[Result]) -> list[str]:
-    """List missing measures with the reason, and runs that are too slow for a live stream.
+    """List doubtful and missing measures, and runs that are too slow for a live stream.
 
     LongYAAL does not reveal slow runs: even its computation-aware form ignores the backlog.
     """
     lines = []
     for run in results:
-        texts = [*run.measured.get("failed", ())]
+        texts = [*run.measured.get("notes", ()), *run.measured.get("failed", ())]
         if (run.scores.rtf or 0.0) >= RTF_LIMIT:
             slow = "too slow for a live stream: the lag would grow"
             texts.append(f"{slow} (RTF {run.scores.rtf:.2f}); raise chunk_ms")

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import checkpoint, comet_sections
+from alignatt_agent.evaluation.delays import log_notes
 from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.latency import (
     paced_latency,
@@ -101,8 +102,12 @@ def write_reports(scored: Sequence[tuple[EvalRun, Result]], ceilings: Ceilings, 
 
 def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
     """Return further sections of ``scores.json``; ``failed`` lists the sections that failed."""
-    regime, margin = regime_of(scores.longyaal_cu_ms)
-    measured: dict[str, Any] = {"regime": {"name": regime, "margin_ms": round(margin, 1)}}
+    measured: dict[str, Any] = {}
+    if scores.longyaal_cu_ms is not None:
+        regime, margin = regime_of(scores.longyaal_cu_ms)
+        measured["regime"] = {"name": regime, "margin_ms": round(margin, 1)}
+    if notes := score_notes(run, scores, log):
+        measured["notes"] = notes
     measured["talks"] = {}
     parts: dict[str, Callable[[EvalRun, Log], dict[str, Any]]] = {"talks": _talks, "trace": _trace}
     if log.format == "simulstream":
@@ -117,6 +122,28 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
             reason = (str(error).strip() or type(error).__name__).rpartition("\n")[2]
             measured.setdefault("failed", []).append(f"{name} was not measured: {reason}")
     return measured
+
+
+def score_notes(run: EvalRun, scores: Scores, log: Log) -> list[str]:
+    """Return notes on a log that can be scored, but whose scores are doubtful or incomplete."""
+    segments = {}
+    for talk in run.devset.talks:
+        spans = [span for span in run.devset.segments if span.talk == talk.name]
+        segments[talk.name] = spans[-1].offset_s, max(span.end_s for span in spans)
+    notes = log_notes(log, segments)
+    delays = log.format == "simulstream" or any(
+        talk.instance is not None and "delays" in talk.instance for talk in log.talks
+    )
+    if not delays:
+        notes.append("no LongYAAL: the log contains no delays")
+    elif scores.longyaal_cu_ms is None:
+        notes.append("no LongYAAL: all units were emitted after the end of the last segment")
+    elif scores.longyaal_cu_ms < 0:
+        notes.append(
+            f"LongYAAL CU is {scores.longyaal_cu_ms:.0f} ms: output precedes the speech; check "
+            f"that the delays are milliseconds from the start of the recording"
+        )
+    return notes
 
 
 def _instances(run: EvalRun) -> list[Instance]:

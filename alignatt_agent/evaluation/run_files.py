@@ -5,6 +5,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from alignatt_agent.types import AlignAttError
+
+
+class OutputError(AlignAttError, ValueError):
+    """An output folder contains other files that would be lost."""
+
 
 class RunFiles:
     """Files of one target language below the output folder.
@@ -29,6 +35,25 @@ class RunFiles:
         self.report = folder / "evaluation_report.txt"
         self.instances = folder / "instances.resegmented.jsonl"
         self.parts = folder / "talks.jsonl"
+
+    def refuse_run(self, own: str) -> None:
+        """Refuse to clean the folder of a streamed or scored run.
+
+        ``own`` is the name of the result of the command that calls; a folder that contains it is
+        an earlier output of this command, unless files of a run are also there.
+
+        Raises:
+            OutputError: the folder contains a run.
+        """
+        files = [self.finished, self.records, self.clock, self.scores, self.parts]
+        if not (self.folder / own).is_file():
+            files.append(self.metrics)
+        for path in files:
+            if path.is_file():
+                raise OutputError(
+                    f"{self.folder} contains {path.name} of a run, which would be deleted: choose "
+                    f"another --output"
+                )
 
     def clean(self, keep: Collection[Path] = ()) -> None:
         """Create the folder and remove the files of an earlier run, except ``keep``."""

@@ -9,7 +9,7 @@ model. If subwords are joined as words, scores are near zero and no error is rep
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
+from alignatt_agent.config.yaml_text import read_yaml
 
 SENTENCEPIECE, BYTE_LEVEL, WORDPIECE = "SentencePiece", "byte-level BPE", "WordPiece"
 MARKS = {SENTENCEPIECE: "▁", BYTE_LEVEL: "Ġ", WORDPIECE: "##"}
@@ -37,7 +37,7 @@ def joined_pieces(config: Path) -> Sequence[str]:
     """Return the kinds of subwords that an evaluation YAML joins; empty without such a file."""
     if not config.is_file():
         return ()
-    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
+    settings = read_yaml(config)
     if settings.get("detokenizer_type") != "simuleval":
         return tuple(MARKS)
     return (SENTENCEPIECE,) if settings.get("latency_unit") == "spm" else ()

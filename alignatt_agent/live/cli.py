@@ -53,6 +53,7 @@ from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embe
 from alignatt_agent.config.command_line import CONFIG_HELP, page, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.whole_files import PARTIAL
 from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
@@ -156,9 +157,23 @@ def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
     """Reject outputs that exist or cannot be written."""
     if not os.access(stem.parent, os.W_OK):
         raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
+    longest = os.pathconf(stem.parent, "PC_NAME_MAX")
     for path in paths:
+        name = path.name + (PARTIAL if path.suffix in (".srt", ".vtt") else "")
+        size = len(os.fsencode(name))
+        if size > longest:
+            raise ConfigError(
+                f"--output: the file name {name[:30]}...{name[-16:]} has {size} bytes, but "
+                f"{stem.parent.resolve()} allows {longest}: choose a shorter --output"
+            )
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
             raise ConfigError(f"--output: {path} is a folder or is not writable")
+        target = Path(os.path.realpath(path))
+        if path.is_symlink() and not os.access(target.parent, os.W_OK):
+            raise ConfigError(
+                f"--output: {path} is a link to {target}, whose folder does not exist or is not "
+                f"writable"
+            )
         if path.is_file() and not overwrite:
             raise ConfigError(f"{path} exists: add --overwrite, or choose another --output")
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from alignatt_agent.config.languages import Language
+from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.live import subtitles
 from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.live.subtitles import Cue, Said
@@ -120,9 +121,9 @@ class Subtitles:
         self._path = path
         # Emission times are exact.
         self._note = "" if aligned or times != "spoken" else APPROXIMATE
-        self._format: Callable[[Sequence[Cue]], str] = subtitles.srt
+        self._format: Callable[[Sequence[Cue]], str] = partial(subtitles.srt, rtl=target.rtl)
         if path.suffix == ".vtt":
-            self._format = partial(subtitles.vtt, note=self._note)
+            self._format = partial(subtitles.vtt, rtl=target.rtl, note=self._note)
         self._cut = subtitles.spoken_cues if times == "spoken" else subtitles.said_cues
         self._form = subtitles.layout(target)
         self._units: list[Said] = []
@@ -150,12 +151,7 @@ class Subtitles:
     def _write(self) -> list[Cue]:
         """Write and return all cues."""
         cues = self._cut(self._units, self._form)
-        beside = self._path.with_name(f"{self._path.name}.part")
-        try:
-            beside.write_text(self._format(cues), encoding="utf-8")
-            beside.replace(self._path)
-        finally:
-            beside.unlink(missing_ok=True)
+        replace_text(self._path, self._format(cues))
         return cues
 
 

@@ -37,14 +37,17 @@ def name_of(source: str) -> str:
     if source == STDIN:
         return "stdin"
     path = source.partition("?")[0] if "://" in source else source
+    if path.startswith("/dev/"):  # e.g. /dev/fd/63, a shell's <(command)
+        return "stream"
     return Path(path).stem or "stream"
 
 
 class Source:
     """A path, an address, ``"mic"``, or ``"-"``, read in a thread so that Ctrl-C interrupts a wait.
 
-    Paths and web addresses are opened on creation, so that no engine starts if they are wrong.
-    Other sources are opened later. ``rate`` is the sampling rate of raw samples, in Hz.
+    A path may be a file or a pipe. Paths and web addresses are opened on creation, so that no
+    engine starts if they are wrong. Other sources are opened later. ``rate`` is the sampling rate
+    of raw samples, in Hz.
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
@@ -59,7 +62,7 @@ class Source:
         elif source == STDIN:
             if sys.stdin.isatty():
                 raise AudioError("standard input is a terminal: pipe a recording into it")
-        elif "://" not in source and not Path(source).is_file():
+        elif "://" not in source and (Path(source).is_dir() or not Path(source).exists()):
             raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
         elif "://" not in source or source.startswith("http"):
             self._open()

@@ -5,10 +5,11 @@ broadcast guidelines: two lines of 42 columns (16 full-width characters), durati
 gaps of two frames, and 17 characters per second (9 in Chinese).
 """
 
+import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from html import escape
 from itertools import accumulate, chain, pairwise
 from math import inf
@@ -25,6 +26,12 @@ SHORTEST_S, LONGEST_S = 5 / 6, 7.0
 GAP_S = 1 / 12
 PAUSE_S = 1.5
 """Longest silence between two words of a cue, in seconds."""
+LEFT, RIGHT, EMBED_RIGHT, END = "\u200e", "\u200f", "\u202b", "\u202c"
+"""Unicode's direction marks LRM and RLM, and the embedding from RLE to PDF."""
+JOINER = "\u2060"
+"""WORD JOINER: invisible, and forbids a line break."""
+_SRT_MARKUP = re.compile(r"<|\\(?=[Nnh])|&(?=#?\w+;)|--(?=>)")
+"""Beginnings of tags, ASS escapes, entities and the arrow between two times."""
 SHIFTS_S = [tenth / 10 for tenth in range(-5, 21)]
 """Shifts of a cue's start that are tried to gain reading time: -0.5 s to 2 s."""
 FASTEST = 25 / 17
@@ -53,12 +60,13 @@ class Cue:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The maximum columns per line and the reading speed (columns per second) of a language."""
+    """The maximum columns per line, speed (columns per second) and direction of a language."""
 
     spaced: bool
     columns: int
     speed: float
     code: str
+    rtl: bool = False
 
 
 SPACED, UNSPACED = Layout(True, 42, 17.0, "en"), Layout(False, 32, 18.0, "zh")
@@ -66,7 +74,7 @@ SPACED, UNSPACED = Layout(True, 42, 17.0, "en"), Layout(False, 32, 18.0, "zh")
 
 def layout(target: Language) -> Layout:
     """Return the layout for a language, which depends on whether spaces separate words."""
-    return replace(SPACED if target.spaced else UNSPACED, code=target.code)
+    return replace(SPACED if target.spaced else UNSPACED, code=target.code, rtl=target.rtl)
 
 
 def width(text: str) -> int:
@@ -114,20 +122,63 @@ def too_fast(cues: Iterable[Cue], form: Layout) -> int:
     )
 
 
-def srt(cues: Iterable[Cue]) -> str:
-    """Return cues in SubRip format."""
-    return "\n".join(f"{number}\n{_block(cue, ',')}" for number, cue in enumerate(cues, 1))
+def srt(cues: Iterable[Cue], rtl: bool = False) -> str:
+    """Return cues in SubRip format; ``rtl`` is the direction of the language."""
+    blocks = []
+    for number, cue in enumerate(cues, 1):
+        lines = [_srt_line(line, rtl) for line in cue.lines]
+        blocks.append(f"{number}\n{_block(cue, ',', lines)}")
+    return "\n".join(blocks)
 
 
-def vtt(cues: Iterable[Cue], note: str = "") -> str:
+def vtt(cues: Iterable[Cue], rtl: bool = False, note: str = "") -> str:
     """Return cues in WebVTT format, with an optional note at the beginning."""
-    head = ["WEBVTT\n", *([f"NOTE {note}\n"] if note else [])]
-    return "\n".join([*head, *(_block(cue, ".", partial(escape, quote=False)) for cue in cues)])
+    blocks = ["WEBVTT\n"]
+    if note:
+        blocks.append(f"NOTE {note}\n")
+    for cue in cues:
+        lines = [_marked(escape(line, quote=False), _direction(line), rtl) for line in cue.lines]
+        blocks.append(_block(cue, ".", lines))
+    return "\n".join(blocks)
 
 
-def _block(cue: Cue, mark: str, escaped: Callable[[str], str] = str) -> str:
-    lines = "".join(f"{escaped(line)}\n" for line in cue.lines)
-    return f"{_clock(cue.start, mark)} --> {_clock(cue.end, mark)}\n{lines}"
+def _block(cue: Cue, mark: str, lines: Sequence[str]) -> str:
+    text = "".join(f"{line}\n" for line in lines)
+    return f"{_clock(cue.start, mark)} --> {_clock(cue.end, mark)}\n{text}"
+
+
+def _srt_line(line: str, rtl: bool) -> str:
+    """Return a line for SubRip, which has no escapes and does not state a direction.
+
+    Players interpret tags, ASS overrides and entities. They show them if a word joiner follows the
+    first character. Braces are replaced, because players that convert SubRip to ASS hide all text
+    between two braces.
+    """
+    shown = line.replace("{", "\uff5b").replace("}", "\uff5d")  # FULLWIDTH CURLY BRACKET
+    shown = _SRT_MARKUP.sub(rf"\g<0>{JOINER}", shown)
+    if rtl:  # libass assumes left to right for the whole line
+        return f"{EMBED_RIGHT}{shown}{END}"
+    return _marked(shown, _direction(line), rtl)
+
+
+def _marked(shown: str, direction: str | None, rtl: bool) -> str:
+    """Add a direction mark if the first letter has another direction than the language."""
+    if rtl and direction != RIGHT:
+        return RIGHT + shown
+    if not rtl and direction == RIGHT:
+        return LEFT + shown
+    return shown
+
+
+def _direction(line: str) -> str | None:
+    """Return the mark of the direction of a line's first letter, which decides for most players."""
+    for char in line:
+        kind = unicodedata.bidirectional(char)
+        if kind == "L":
+            return LEFT
+        if kind in ("R", "AL"):
+            return RIGHT
+    return None
 
 
 def _clock(seconds: float, mark: str) -> str:

@@ -9,21 +9,25 @@ Examples:
     alignatt translate talk.wav --target de --context terms.txt
 
 A line may prescribe a translation for all targets ("term = translation") or for some targets
-("term = de: Begriff | it: termine"). A TSV file whose first line consists of language codes is a
-glossary. Each other row becomes such a line, and the first column contains the spoken language.
+("term = de: Begriff | it: termine"). A table (TSV or CSV) whose first row names languages is a
+glossary. Each other row becomes such a line, and the first language is the spoken language. The
+first row contains codes or English names (de, DE, de-DE, German). Cells may be quoted as by Excel.
 To read a PDF, install alignatt_agent[pdf].
 """
 
 import argparse
+import csv
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.languages import LANGUAGES
+from alignatt_agent.config.languages import LanguageError, language
 from alignatt_agent.config.resources import read_text
+from alignatt_agent.config.terms import term_line
 
 _CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
 _NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
@@ -46,12 +50,15 @@ def main(argv: Sequence[str]) -> int:
     """Run ``alignatt terms``."""
     given = build_parser().parse_args(argv)
     text = _read(given.file)
-    codes, *rows = [line.split("\t") for line in text.strip("\n").split("\n")]
-    if given.file.suffix == ".tsv" and {*codes} <= {item.code for item in LANGUAGES}:
-        found = [_line(codes, row) for row in rows]
-    else:
-        found = propose(text, given.least)[: given.most]
-    print("\n".join(found))
+    lines = glossary_lines(given.file, text)
+    if lines is None:
+        lines = propose(text, given.least)[: given.most]
+        if not lines:
+            raise ConfigError(
+                f"{given.file}: no name or term occurs at least {given.least} times with a capital "
+                f"letter inside a sentence; lower --least, or write the list by hand"
+            )
+    print("\n".join(lines))
     return 0
 
 
@@ -87,8 +94,96 @@ def _pdf(path: Path) -> str:
         raise ConfigError(f"{path} is not a PDF that pypdf can read: {error}") from None
 
 
-def _line(codes: Sequence[str], row: Sequence[str]) -> str:
-    """Return the line for a row of a glossary with one column per language."""
-    term, *cells = (cell.strip() for cell in row)
-    given = [f"{code}: {cell}" for code, cell in zip(codes[1:], cells, strict=False) if cell]
-    return f"{term} = {' | '.join(given)}" if given else term
+def glossary_lines(path: Path, text: str) -> list[str] | None:
+    """Return the lines of ``speech.context`` for a glossary; ``None`` if ``text`` is no glossary.
+
+    Raises:
+        ConfigError: the first row names a language twice or only one language, or no row has a
+            term.
+    """
+    delimiter = _delimiter(path, text)
+    if delimiter is None:
+        return None
+    header, *rows = _rows(path, text, delimiter)
+    columns = _language_columns(path, header, rows)
+    if not columns:
+        _note(f"{path}: the first row names no language, so the file is read as text")
+        return None
+    lines, skipped = [], 0
+    for row in rows:
+        cells = dict(zip(columns.values(), (_cell(row, place) for place in columns), strict=True))
+        term = cells.pop(next(iter(columns.values())))
+        if term:
+            translations = {code: cell for code, cell in cells.items() if cell}
+            lines.append(term_line(term, translations))
+        elif any(cells.values()):
+            skipped += 1
+    if skipped:
+        _note(f"{path}: {skipped} row(s) without a term in the first language are skipped")
+    if not lines:
+        raise ConfigError(f"{path}: the glossary has no row with a term in the first language")
+    return lines
+
+
+def _delimiter(path: Path, text: str) -> str | None:
+    """Return the delimiter of a table, or ``None`` for running text."""
+    first = text.partition("\n")[0]
+    if path.suffix.lower() == ".tsv" or "\t" in first:
+        return "\t"
+    if path.suffix.lower() == ".csv":
+        return ";" if ";" in first else ","
+    return None
+
+
+def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
+    """Return the rows of a table by the rules of CSV; if they do not apply, quotes are text."""
+    lines = text.splitlines(keepends=True)
+    try:
+        return list(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        _note(f"{path}: quotation marks are read as text, because they are not CSV ({error})")
+        return list(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+
+
+def _language_columns(
+    path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> dict[int, str]:
+    """Return the code of each column with a language; note the columns that are ignored."""
+    columns: dict[int, str] = {}
+    ignored: list[str] = []
+    for place, name in enumerate(header):
+        cells = [cell for row in rows if (cell := _cell(row, place))]
+        code = _code(name)
+        if code is None or (cells and all(cell.isdecimal() for cell in cells)):  # ID, No
+            if name.strip():
+                ignored.append(name.strip())
+        elif code in columns.values():
+            raise ConfigError(
+                f"{path}: {name.strip()!r} is the second column of the language {code}; keep one"
+            )
+        else:
+            columns[place] = code
+    if columns and ignored:
+        if len(columns) == 1:
+            raise ConfigError(
+                f"{path}: only one column names a language; ignored would be "
+                f"{', '.join(ignored)}: name languages by codes such as de, or remove the columns"
+            )
+        _note(f"{path}: columns that name no language are ignored: {', '.join(ignored)}")
+    return columns
+
+
+def _code(name: str) -> str | None:
+    """Return the code of the language that a column's head names, or ``None``."""
+    try:
+        return language(name).code
+    except LanguageError:
+        return None
+
+
+def _cell(row: Sequence[str], place: int) -> str:
+    return " ".join(row[place].split()) if place < len(row) else ""
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)

@@ -36,6 +36,7 @@ import socket
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from alignatt_agent.cascade.runtime import Runtime
@@ -110,6 +111,8 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
         host, port, *_ = taken.getsockname()
+        if limits.address and not arguments.origin:  # --port 0 lets the system choose the port
+            limits = replace(limits, address=_base(arguments.host, port))
 
         def ready() -> None:
             _announce(resolved, limits, host, port)
@@ -195,6 +198,8 @@ def read_limits(arguments: Namespace) -> Limits:
             raise ConfigError(f"--{option} must be greater than 0, got {getattr(arguments, name)}")
     if not 0 <= arguments.port < 2**16:
         raise ConfigError(f"--port must be between 0 and 65535, got {arguments.port}")
+    if arguments.port == 0 and arguments.ray is not None:
+        raise ConfigError("--port 0 does not work with --ray: specify a port from 1 to 65535")
     viewers = None
     if arguments.token:  # scrypt is slow, which makes guessing impractical
         key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)

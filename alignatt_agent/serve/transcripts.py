@@ -41,7 +41,7 @@ def transcript(room: Room, target: str, kind: str) -> str:
         return "".join(json_line(target, unit) for unit in units)
     form = layout(language(target))
     cues = spoken_cues(units, form)
-    return srt(cues) if kind == "srt" else vtt(cues)
+    return srt(cues, form.rtl) if kind == "srt" else vtt(cues, form.rtl)
 
 
 def _said(room: Room, target: str, last: int = 0) -> Iterator[tuple[Said, bool]]:

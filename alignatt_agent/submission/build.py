@@ -9,7 +9,6 @@ from typing import Any
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import CONTEXTS
-from alignatt_agent.evaluation.agent_choice import load_with_contexts
 from alignatt_agent.evaluation.devset import SEGMENTATION, load_devset
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import read_json
@@ -21,6 +20,7 @@ from alignatt_agent.submission.bundle import (
     SystemName,
     evaluation_yaml,
     proxy_yaml,
+    unserved_contexts,
     write_checksums,
 )
 from alignatt_agent.submission.image import write_image, write_readmes
@@ -68,14 +68,14 @@ def build_bundle(
             if missing:
                 raise SubmissionError(
                     f"{folder} is not a scored run: it lacks {', '.join(missing)}; run: "
-                    f"{_command(folder, run, 'DIR')}"
+                    f"{_command(folder, run, devset)}"
                 )
     loaded = load_devset(devset, codes, runs[0].folder)
     sources: dict[SystemName, Path] = {}
     configs: dict[SystemName, AgentConfig] = {}
     scores: dict[SystemName, dict[str, Any]] = {}
     for run in runs:
-        config = load_with_contexts(run.config, devset / CONTEXTS)
+        config = load_config(run.config)
         for code in codes:
             name = SystemName(run.regime, config.source_language, code)
             sources[name] = run.folder / code
@@ -107,22 +107,32 @@ def _read_run(
     """Return the resolved configuration and the scores of one target of a run."""
     scores = read_json(folder / "scores.json")
     used = load_config(str(folder / "agent.yaml"))
+    if problem := unserved_contexts(used):
+        raise SubmissionError(
+            f"{folder / 'agent.yaml'}: {problem}; set speech.context to one list for all talks or "
+            f"to [], and run: {_command(folder, run, devset)}"
+        )
+    if config.speech.context is None and used.speech.context == ():
+        config = load_config(run.config, {"speech.context": []})
     signed = scores.get("signature", {}).get("config_sha256")
     if not used.digest() == config.digest() == signed:
         raise SubmissionError(
-            f"{run.config} or the contexts of {devset} have changed since the run {folder}: "
+            f"{run.config} has changed since the run {folder}: "
             f"their hash is {config.digest()}, but agent.yaml has {used.digest()} and "
             f"scores.json has {signed}; run: {_command(folder, run, devset)}"
         )
     return used, scores
 
 
-def _command(folder: Path, run: ScoredRun, devset: Path | str) -> str:
+def _command(folder: Path, run: ScoredRun, devset: Path) -> str:
     """Return the command that produces the run of one target."""
-    return (
+    command = (
         f"simulstream-eval --config {run.config} --target {folder.name} --output {run.folder} "
         f"--devset {devset}"
     )
+    if load_config(run.config).speech.context is None and (devset / CONTEXTS).is_dir():
+        command += " --set speech.context=[]"
+    return command
 
 
 def _claim(output: Path) -> Bundle:

@@ -20,7 +20,9 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
+from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.errors import ConfigError, explain
+from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import scorer_settings
@@ -140,6 +142,23 @@ def read_facts(bundle: Bundle) -> Facts:
         raise SubmissionError(f"{bundle.facts} is invalid: {error}") from None
 
 
+def unserved_contexts(config: AgentConfig) -> str | None:
+    """Describe the contexts that a run uses and the image cannot; ``None`` if there are none.
+
+    Simulstream's HTTP protocol does not transmit the name of a recording, so every stream of the
+    image gets the context of a talk without a name.
+    """
+    speech = config.speech
+    talks = [talk for talk, text in speech.contexts.items() if text != speech.context_of("")]
+    if not talks:
+        return None
+    return (
+        f"speech.context has names and terms for {len(talks)} talk(s) ({', '.join(talks[:3])}"
+        f"{', ...' if len(talks) > 3 else ''}), but the HTTP server of the image does not receive "
+        f"the name of a talk and would use none of them"
+    )
+
+
 def checksums(bundle: Bundle) -> dict[str, str]:
     """Return the SHA-256 hash of every file except ``SHA256SUMS``, by path in the bundle."""
     files = sorted(p for p in bundle.root.rglob("*") if p.is_file() and p != bundle.sums)
@@ -181,10 +200,8 @@ class _Server(BaseModel, strict=True):
 def read_server(path: Path) -> dict[str, Any]:
     """Read a server configuration; reject a ``ttl`` that would clear active sessions."""
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = read_yaml(path)
         _Server.model_validate(raw)
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
     except ValidationError as error:
         problems = "; ".join(explain(_Server, dict(item)) for item in error.errors())
         raise ConfigError(f"{path} is not a valid server configuration: {problems}") from None

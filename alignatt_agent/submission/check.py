@@ -29,6 +29,7 @@ from alignatt_agent.submission.bundle import (
     SystemName,
     checksums,
     read_facts,
+    unserved_contexts,
 )
 from alignatt_agent.submission.versions import AGAIN, BUILD_AGAIN, check_config, check_versions
 
@@ -64,7 +65,8 @@ class Report:
         for name, found in self.scores.items():
             regime, cu = REGIMES[name.regime], found.longyaal_cu_ms
             quality = (self.tokens[name], found.bleu, found.chrf)
-            latency = (cu, found.longyaal_ca_ms, regime.distance_ms(cu))
+            distance_ms = None if cu is None else regime.distance_ms(cu)
+            latency = (cu, found.longyaal_ca_ms, distance_ms)
             rows.append((str(name), *quality, *latency, str(regime)))
         headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "distance", "regime")
         digits = ("", "", ".2f", ".2f", ".0f", ".0f", ".0f", "")
@@ -121,6 +123,10 @@ def _check_system(
     try:
         config = load_config(str(files.config))
         found += check_config(config_at, config, signature)
+        if problem := unserved_contexts(config):
+            fix = f"set speech.context to one list for all talks or to [], and {AGAIN}"
+            found.append(Finding("contexts", config_at, problem, fix))
+        found += _check_served(bundle, name, config)
     except ConfigError as error:
         found.append(Finding("config", config_at, str(error), AGAIN))
     if signature and devset is not None:
@@ -145,6 +151,23 @@ def _check_system(
         latency = scores.longyaal_cu_ms
     if isinstance(latency, int | float):
         found += check_regime(where, name.regime, latency)
+    elif claimed is not None:
+        message = "LongYAAL CU is unknown: all units were emitted after the end of the recordings"
+        found.append(Finding("regime", where, message, AGAIN))
+
+
+def _check_served(bundle: Bundle, name: SystemName, scored: AgentConfig) -> Iterator[Finding]:
+    """Verify that the image serves the configuration that was scored."""
+    path = bundle.image_agent(name)
+    where = bundle.where(path)
+    try:
+        served = load_config(str(path)).for_target(name.target)
+    except ConfigError as error:
+        yield Finding("image", where, str(error), BUILD_AGAIN)
+        return
+    if served.digest() != scored.digest():
+        message = f"the hash is {served.digest()}, but {scored.digest()} was scored"
+        yield Finding("image", where, message, BUILD_AGAIN)
 
 
 def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Scores:
@@ -165,7 +188,12 @@ def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Fin
     fix = "submit the scored log, or score this log and build the bundle again"
     for key in COMPARED:
         said, found = getattr(claimed, key, None), getattr(scores, key)
-        if not isinstance(said, int | float) or not math.isclose(said, found, abs_tol=TOLERANCE):
+        if claimed is not None and said is None and found is None:
+            continue
+        equal = False
+        if isinstance(said, int | float) and isinstance(found, int | float):
+            equal = math.isclose(said, found, abs_tol=TOLERANCE)
+        if not equal:
             message = f"{key} is {said} in scores.json, but the score of the log is {found}"
             yield Finding("scores", where, message, fix)
 

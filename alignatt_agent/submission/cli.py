@@ -1,12 +1,14 @@
 r"""Build, check and serve a bundle for submission to the IWSLT simultaneous task.
 
 A bundle contains the build context of an image, settings, dev logs, signed scores and checksums.
+The image's HTTP server does not receive the name of a talk. Therefore runs that use a context for
+each talk are rejected; --set speech.context=[] disables the contexts of a dev set.
 
 Examples:
   score the dev set in both regimes, then build the bundle and check it:
-    simulstream-eval --config micro-low --target de it zh \
+    simulstream-eval --config micro-low --target de it zh --set speech.context=[] \
         --devset micro_models/devset --output outputs/dev-low
-    simulstream-eval --config micro-high --target de it zh \
+    simulstream-eval --config micro-high --target de it zh --set speech.context=[] \
         --devset micro_models/devset --output outputs/dev-high
     alignatt submission build --config micro-low micro-high --target de it zh \
         --runs outputs/dev-low outputs/dev-high --devset micro_models/devset \

@@ -30,7 +30,13 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "*.py[cod]", "*.nb[ci]", ".*")
 _JINJA = Environment(
     loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
 )
-_JINJA.filters["seconds"] = lambda milliseconds: f"{milliseconds / 1000:.2f} s"
+
+
+def _seconds(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
+
+
+_JINJA.filters["seconds"] = _seconds
 
 
 def render(template: str, **values: Any) -> str:

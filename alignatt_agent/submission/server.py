@@ -25,7 +25,7 @@ from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
 from alignatt_agent.config.machine import installed
-from alignatt_agent.submission.bundle import SERVER_MODULE, read_server
+from alignatt_agent.submission.bundle import SERVER_MODULE, read_server, unserved_contexts
 from alignatt_agent.types import AlignAttError
 
 PROBE = "health"
@@ -49,6 +49,8 @@ def server_command(root: Path, system: str | None) -> list[str]:
         raise ConfigError(f"{asked}; {folder} contains {', '.join(known) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
+    if problem := unserved_contexts(config):
+        raise ConfigError(f"{agent}: {problem}; set speech.context to one list for all talks or []")
     settings = root / "server.yaml"
     options = read_server(settings)
     try:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray
+from alignatt_agent.types.wav_header import undeclared_seconds
 
 LOGGER = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8
 GAP_S, JUMP_S, START_S = 0.1, 10.0, 3600.0
 """Gaps below ``GAP_S`` come from rounding and encoder delays. In a stream, a gap over ``JUMP_S``
 or a start after ``START_S`` means another clock, as with FFmpeg's ``dts_delta_threshold``."""
+NOTED_S = 60.0
+"""Gap in a recording above which a warning is printed, in seconds."""
 OPPOSITE, FORGET = 16, 1 - 4 / SAMPLE_RATE
 """Two channels are in opposite phase if the power of their difference exceeds ``OPPOSITE`` times
 that of their sum. Each sample multiplies powers by ``FORGET``, so they decay within 0.25 s."""
@@ -75,6 +78,7 @@ class Recording:
         elif self._name.startswith("http"):
             given = {"options": ADDRESS}
         if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
+            _warn_about_header(Path(source))
             source = f"file:{source}"  # FFmpeg would read "12:30 talk.wav" as an address
         try:
             self._container: Any = av.open(source, **given)
@@ -114,7 +118,10 @@ class Recording:
                 gap_s = at - clock if GAP_S < at - clock < longest_s else 0.0
                 if resampler is None or found != form or gap_s:
                     yield from map(self._mono, resampler.resample(None) if resampler else ())
-                    yield from np.zeros((round(100 * gap_s), SAMPLE_RATE // 100), np.float32)
+                    if gap_s > NOTED_S:
+                        _warn(f"{self._name}: {gap_s:.0f} s without audio become silence")
+                    for _ in range(round(100 * gap_s)):
+                        yield np.zeros(SAMPLE_RATE // 100, np.float32)
                     form, resampler = found, self._resampler(frame)
                 if frame is not None:
                     clock = at + frame.samples / frame.sample_rate
@@ -140,6 +147,9 @@ class Recording:
     def _mono(self, frame: Any) -> FloatArray:
         """Return the mean of the channels; invert the second of two channels in opposite phase."""
         sound: FloatArray = frame.to_ndarray().reshape(-1, frame.layout.nb_channels).T
+        if not np.isfinite(sound).all():
+            _warn(f"{self._name} contains NaN or infinite samples, which are replaced")
+            sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
         mixed: FloatArray = sound.mean(axis=0)
         if len(sound) == 2:
             powers = [4 * np.square(mixed).sum(), np.square(sound[0] - sound[1]).sum()]
@@ -154,6 +164,19 @@ class Recording:
             share = np.linspace(before, self._sign, frame.samples, dtype=np.float32)
             mixed += (share - 1) * sound[1] / 2
         return mixed
+
+
+def _warn_about_header(path: Path) -> None:
+    if path.is_file() and (rest_s := undeclared_seconds(path)):
+        _warn(f"{path}: {undeclared(rest_s)}")
+
+
+def undeclared(seconds: float) -> str:
+    """Describe audio that the header of a WAV file does not declare."""
+    return (
+        f"the file has {seconds:.2f} s more audio than its header declares; this audio is not "
+        f"read. To read it, run: ffmpeg -ignore_length 1 -i FILE NEW.wav"
+    )
 
 
 @cache

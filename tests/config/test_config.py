@@ -6,12 +6,20 @@ import pytest
 import yaml
 from simulstream.config import yaml_config
 
-from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.agent_config import (
+    AgentConfig,
+    ConfigError,
+    load_config,
+    parse_overrides,
+)
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_resource, known_resources
+from alignatt_agent.config.yaml_text import parse_yaml, read_yaml
 from alignatt_agent.evaluation.score import scorer_settings
+from alignatt_agent.evaluation.subwords import joined_pieces
 from alignatt_agent.policy import HoldN, WaitK
+from alignatt_agent.submission.bundle import read_server
 from tests.fakes.agent import write_config
 
 CONFIGS = known_resources("agent_configs", ".yaml")
@@ -193,3 +201,42 @@ def test_few_knobs():
     speech = config.speech.model_dump().keys() - {"recognizer", "context", "times"}
     own = ("max_draft_tokens", "chunk_ms", "head_sets")
     assert len([*config.policy.model_dump(), *speech, *own]) <= 17
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "x.yaml: the key 'a' in line 3 is already in line 1; keep one"),
+        ("a: {b: 1, c: [{b: 1, b: 1}]}", "the key 'b' in line 1 is already in line 1"),
+        ("a: 1\n--- \nb: 2\n", "x.yaml is not valid YAML: expected a single document"),
+        ("a: [", "x.yaml is not valid YAML: while parsing a flow node"),
+        ("a: 2026-02-30", "x.yaml contains a value that YAML does not allow: day is out of range"),
+        ("a: \x07", "x.yaml is not valid YAML: unacceptable character #x0007"),
+        (b"a: M\xfcller", "x.yaml is not UTF-8 text (line 1); if the encoding is ISO-8859-1"),
+    ],
+)
+def test_yaml_that_is_refused(tmp_path, text, message):
+    path = tmp_path / "x.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError) as error:
+        read_yaml(path)
+    assert message in str(error.value)
+
+
+def test_yaml_that_is_accepted():
+    text = "base: &base {a: 1, b: 2}\nchild: {<<: *base, a: 3}\nagain: *base\n1: x\n'1': y\n"
+    expected = {"base": {"a": 1, "b": 2}, "child": {"a": 3, "b": 2}}
+    assert parse_yaml(text, "") == {**expected, "again": expected["base"], 1: "x", "1": "y"}
+    assert parse_yaml("", "") is None
+
+
+def test_a_key_twice_is_refused_everywhere(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("detokenizer_type: simuleval\ndetokenizer_type: hf\n")
+    for read in (lambda: load_config(str(path)), lambda: read_server(path)):
+        with pytest.raises(ConfigError, match="the key 'detokenizer_type' in line 2"):
+            read()
+    with pytest.raises(ConfigError, match="the key 'detokenizer_type' in line 2"):
+        joined_pieces(path)
+    with pytest.raises(ConfigError, match="--set policy=.*: the key 'name' in line 1"):
+        parse_overrides(["policy={name: none, name: alignatt}"])

@@ -1,6 +1,7 @@
 """The speech side alone: word errors, latency, and how far the live tail can be trusted."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -154,3 +155,18 @@ def test_regimes(latency, name, margin):
     assert regime_of(latency) == (name, margin)
     shown = Result("", "de", Scores(0, 0, latency, None, None), {}, {}).regime
     assert ("outside by" in shown) == (name == "none")
+
+
+def test_a_run_is_not_deleted(finished, tmp_path):
+    devset, out = finished.devset, finished.root / "out" / "low"
+    run = shutil.copytree(out / "de", tmp_path / "run" / "de")
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    for output in (run, link, tmp_path / "run" / "de" / ".." / "de"):
+        assert main(["asr", str(run), "--devset", str(devset), "--output", str(output)]) == 2
+    offline = ["offline", "--config", str(finished.root / "low.yaml"), "--devset", str(devset)]
+    assert main([*offline, "--target", "de", "--output", str(tmp_path / "run")]) == 2
+    score = ["eval", "--score-only", str(out / "de" / "metrics.jsonl"), "--target", "de"]
+    assert main([*score, "--devset", str(devset), "--output", str(tmp_path / "run")]) == 2
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before

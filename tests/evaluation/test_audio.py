@@ -11,6 +11,7 @@ import soundfile
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.devset import DevSetError, load_devset
 from alignatt_agent.types.audio import AudioError, Recording
+from alignatt_agent.types.wav_header import undeclared_seconds
 from tests.fakes import agent as fakes
 
 SECONDS = 4
@@ -62,6 +63,90 @@ def test_formats(tmp_path, name, codec, rate, layout):
     assert np.argmax(spectrum) * 16_000 / 12_800 == pytest.approx(440, abs=2)
     assert f"{rate} Hz" in note
     assert "converted to 16000 Hz, mono, 16 bit" in note
+
+
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+@pytest.mark.parametrize("click", [np.inf, -np.inf, np.nan, 1e9, 50.0])
+def test_a_click_does_not_silence_a_recording(tmp_path, click, rate):
+    samples = tone(rate)
+    samples[rate // 2] = click
+    soundfile.write(tmp_path / "a.wav", samples, rate, subtype="FLOAT")
+    heard = read(converted(tmp_path / "a.wav", tmp_path / "audio")[0])
+    assert np.abs(heard[18_000:30_000]).max() == pytest.approx(0.5, abs=0.005)
+
+
+def test_float_samples_above_full_scale_are_scaled_and_not_clipped(tmp_path):
+    soundfile.write(tmp_path / "a.wav", 4 * tone(16_000), 16_000, subtype="FLOAT")
+    heard = read(converted(tmp_path / "a.wav", tmp_path / "audio")[0])
+    assert np.abs(heard - 2 * tone(16_000)).max() < 0.002
+
+
+def with_data_size(path, size, more=b""):
+    """Change the size of the data that the header of a WAV file declares; append bytes."""
+    content = bytearray(path.read_bytes())
+    place = content.index(b"data") + 4
+    content[place : place + 4] = size.to_bytes(4, "little")
+    path.write_bytes(bytes(content) + more)
+    return path
+
+
+CHUNK = b"LIST\x04\0\0\0INFO"
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "rest_s"),
+    [
+        (0, b"", 0),
+        (0xFFFFFFFF, b"", 0),
+        (128_000, b"", 0),
+        (128_000, CHUNK, 0),
+        (128_000, CHUNK + b"id3 \x03\0\0\0abc\0", 0),
+        (128_000, b"\0", 0),
+        (10**8, b"", 0),
+        (64_000, b"", 2),
+        (63_999, b"", 2),
+        (96_000, CHUNK, 1),
+    ],
+)
+def test_audio_that_a_header_does_not_declare_is_noted(tmp_path, caplog, size, more, rest_s):
+    path = tmp_path / "talk0.wav"
+    soundfile.write(path, np.tile(tone(16_000)[16_000:32_000], SECONDS), 16_000)
+    with_data_size(path, size, more)
+    assert undeclared_seconds(path) == pytest.approx(rest_s, abs=0.001)
+    with Recording(path) as recording:
+        seconds = sum(piece.size for piece in recording) / 16_000
+    assert seconds == pytest.approx(SECONDS - rest_s, abs=0.002)
+    assert ("more audio than its header declares" in caplog.text) == (rest_s > 0)
+
+
+def test_headers_of_a_dev_set(tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    with_data_size(devset / "wav" / "talk0.wav", 0)
+    path = devset / "wav" / "talk1.wav"
+    path.write_bytes(path.read_bytes() + path.read_bytes()[44:32_044])
+    loaded = load_devset(devset, ["de"], tmp_path / "out")
+    assert [talk.seconds for talk in loaded.talks] == pytest.approx([6.5, 4.0], abs=0.001)
+    _, note = loaded.notes
+    assert note.startswith("talk1.wav: the file has 1.00 s more audio than its header declares")
+    with_data_size(path, 32_000)
+    with pytest.raises(DevSetError, match=r"is 1.00 s long; the file has 4.00 s more audio than"):
+        load_devset(devset, ["de"], tmp_path / "out")
+
+
+def test_a_recording_is_not_replaced_by_its_copy(tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    (devset / "wav").rename(devset / "audio")
+    fakes.write_talk(devset / "audio" / "talk0.wav", fakes.talk(13), 8_000)
+    before = (devset / "audio" / "talk0.wav").read_bytes()
+    with pytest.raises(DevSetError, match="stored in the same folder: choose another --output"):
+        load_devset(devset, ["de"], devset)
+    assert (devset / "audio" / "talk0.wav").read_bytes() == before
+    fakes.write_talk(devset / "audio" / "talk0.wav", fakes.talk(13, extra_samples=1))
+    (devset / "ref" / "de.txt").write_bytes(
+        b"\xef\xbb\xbf" + (devset / "ref" / "de.txt").read_bytes()
+    )
+    with pytest.raises(DevSetError, match="would replace the files: choose another --output"):
+        load_devset(devset, ["de"], tmp_path)
 
 
 def test_joined_files_of_two_rates(tmp_path):
@@ -152,3 +237,59 @@ def test_long_recordings_take_constant_memory(tmp_path):
     size, grown_mb = subprocess.check_output(command, text=True).split()
     assert int(size) == pytest.approx(8 * 60 * 32_000, abs=2000)
     assert float(grown_mb) < 25
+
+
+def test_a_hole_of_hours_needs_no_memory(tmp_path, caplog):
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as output:
+        stream = output.add_stream("pcm_s16le", rate=16_000, layout="mono")
+        for second in (0, 1, 7202, 7203):
+            sound = np.full((1, 16_000), 9000, np.int16)
+            frame = av.AudioFrame.from_ndarray(sound, format="s16", layout="mono")
+            frame.sample_rate, frame.pts = 16_000, second * 16_000
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    total = loud = 0
+    with Recording(path) as recording:
+        for piece in recording:
+            assert piece.size <= 16_000
+            total += piece.size
+            loud += int(np.count_nonzero(piece))
+    assert (total / 16_000, loud / 16_000) == pytest.approx((7204, 4), abs=0.01)
+    assert "7200 s without audio become silence" in caplog.text
+
+
+def with_clock(path, form, codec, seconds, begin_s, first=0):
+    """Write seconds of sound, which get louder, from ``first``, on a clock from ``begin_s``."""
+    with av.open(str(path), "w", format=form, options={"mpegts_copyts": "1"}) as output:
+        stream = output.add_stream(codec, rate=48_000, layout="mono")
+        samples = np.repeat(np.arange(first + 1, first + seconds + 1) / 20, 48_000)
+        time = np.arange(samples.size) / 48_000
+        samples = samples * np.sin(2 * np.pi * 440 * time)
+        frame = av.AudioFrame.from_ndarray(
+            np.rint(samples * 32767).astype(np.int16)[None], format="s16", layout="mono"
+        )
+        frame.sample_rate, frame.pts = 48_000, 0
+        for packet in [*stream.encode(frame), *stream.encode(None)]:
+            if packet.pts is not None:
+                packet.pts += round(begin_s / packet.time_base)
+                packet.dts = packet.pts
+                output.mux(packet)
+
+
+@pytest.mark.parametrize(
+    ("jump_s", "silence_s"),
+    [(0, 0), (5, 5), (-2, 0), (-50, 0), (60, 0), (3600, 0), (40_000, 0)],
+)
+def test_clocks_that_jump_in_a_transport_stream(tmp_path, jump_s, silence_s):
+    for name, begin_s, first in (("a", 100, 0), ("b", 103 + jump_s, 3)):
+        with_clock(tmp_path / f"{name}.ts", "mpegts", "mp2", 3, begin_s, first)
+    path = tmp_path / "joined.ts"
+    path.write_bytes((tmp_path / "a.ts").read_bytes() + (tmp_path / "b.ts").read_bytes())
+    with Recording(path) as recording:
+        samples = np.concatenate(list(recording))
+    assert samples.size / 16_000 == pytest.approx(6 + silence_s, abs=0.2)
+    heard = samples[np.abs(samples) > 1e-3]
+    levels = [np.abs(heard[k * 15_500 :][4000:12_000]).max() for k in range(6)]
+    assert levels == sorted(levels)
+    assert levels == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.25, 0.3], abs=0.06)

@@ -1,13 +1,15 @@
 """Every rule about logs, each on a log that breaks it: what scoring and what a submission says."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import check_log, refuse
+from alignatt_agent.evaluation.delays import delay_faults, log_notes
 from alignatt_agent.evaluation.devset import load_devset
-from alignatt_agent.evaluation.log import LogError, parse_log
+from alignatt_agent.evaluation.log import Log, LogError, TalkLog, parse_log
 from alignatt_agent.evaluation.subwords import BYTE_LEVEL, SENTENCEPIECE, WORDPIECE, kind_of_pieces
 from tests.evaluation import logs
 from tests.evaluation.logs import chunk
@@ -92,6 +94,8 @@ RULES = [
     (pieces("##"), "units", "units", f"the units are {WORDPIECE} pieces, e.g. '##das'"),
     (append("{not json"), FORMAT, FORMAT, "not JSON"),
     (append("\udcff"), FORMAT, FORMAT, "not JSON ('utf-8' codec can't decode byte 0xff"),
+    (lambda lines: ["\ufeff" + json.dumps(lines[0]), *lines[1:]], FORMAT, FORMAT,
+     "the line is not JSON (it begins with a byte order mark; remove the mark)"),
     (append("[]"), FORMAT, FORMAT, "expected an object, got list"),
     (append({"id": 0, "computation_time": 0.1}), FORMAT, FORMAT, "lacks total_audio_processed,"),
     (append({"id": 0, "metadata": {}}), FORMAT, FORMAT, "metadata lacks wav_name"),
@@ -164,6 +168,72 @@ def test_every_problem_of_a_refused_log_is_listed(tmp_path, log, messages):
     with pytest.raises(LogError) as caught:
         refuse(parse_log(path), devset, "word")
     assert [message for message in messages if message not in str(caught.value)] == []
+
+
+def instance(**changes):
+    """One talk of eight words in OmniSTEval's JSONL, with delays of 500 to 4000 ms."""
+    delays = [500.0 * number for number in range(1, 9)]
+    words = " ".join(f"Wort{number}" for number in range(8))
+    entry = {"source": "talk0.wav", "prediction": words, "delays": delays}
+    entry["elapsed"] = [delay + 120 for delay in delays]
+    return TalkLog("talk0", instance=entry | changes)
+
+
+def with_delay(place, value):
+    delays = instance().instance["delays"]
+    delays[place] = value
+    return delays
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"elapsed": [500.0 * number for number in range(1, 9)]}, None),
+        ({"delays": [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4]}, "8 units have delays of at most 4 ms"),
+        ({"delays": list(range(8))}, "8 units have delays of at most 7 ms"),
+        ({"delays": [4.0] * 8, "elapsed": [4.1] * 8}, "8 units have delays of at most 4 ms"),
+        ({"delays": with_delay(3, None)}, "1 of 8 values are no times of at least 0 ms; the first "
+         "is number 4: None"),
+        ({"delays": with_delay(3, NAN)}, "number 4: nan"),
+        ({"delays": with_delay(3, float("inf"))}, "number 4: inf"),
+        ({"delays": with_delay(3, "2000")}, "number 4: '2000'"),
+        ({"delays": with_delay(3, True)}, "number 4: True"),
+        ({"delays": with_delay(0, -850.0)}, "number 1: -850.0"),
+        ({"delays": None}, "expected a list of numbers, got None"),
+        ({"delays": "500"}, "expected a list of numbers, got '500'"),
+        ({"elapsed": [None] * 8}, "elapsed: 8 of 8 values are no times"),
+        ({"delays": with_delay(5, 100.0)}, "1 of 8 delays are smaller than the delay before; the "
+         "first is delay 6, 100 after 2500"),
+        ({"elapsed": [0.12] * 8}, "8 of 8 elapsed times are smaller than their delays; the first "
+         "is number 1, 0.12 with delay 500"),
+        ({"source_length": 2500}, "source_length is 2500 ms, but the last segment starts at 3.0 s"),
+    ],
+)  # fmt: skip
+def test_delays_of_jsonl_logs(changes, message):
+    faults = [fault for fault, _ in delay_faults(instance(**changes), last_start_s=3.0)]
+    assert len(faults) == (message is not None)
+    assert all(message in fault for fault in faults)
+
+
+def test_notes_on_doubtful_logs():
+    def notes(talk):
+        log = Log(Path("log.jsonl"), "jsonl", talks=[talk])
+        return log_notes(log, {"talk0": (3.0, 4.0)})
+
+    assert notes(instance()) == []
+    (note,) = notes(instance(prediction="<s> das ist </s> gut </s> <unk> a<b"))
+    assert note == "the output contains 4 control token(s), scored as text: <s>, </s>, <unk>"
+    late = [*instance().instance["delays"][:6], 9000.0, 9500.0]
+    (note,) = notes(instance(delays=late))
+    assert note.startswith("talk0: 2 of 8 delays are more than 1 s after the end of the last segm")
+    assert "(4.0 s), the largest by 5.5 s" in note
+    (note,) = notes(instance(prediction="schön scho\u0308n"))
+    assert note.startswith("output: 1 unit(s) not in Unicode form NFC (first: unit 2)")
+    (note,) = notes(instance(delays=[2000.0] * 8))
+    assert "the last unit was emitted at 2.0 s, before the last segment starts (3.0 s)" in note
+    (note,) = notes(instance(elapsed=instance().instance["delays"]))
+    assert note.startswith("all computation times are 0 ms, so LongYAAL CA equals CU")
 
 
 @pytest.mark.parametrize(

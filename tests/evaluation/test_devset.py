@@ -72,6 +72,12 @@ def last(**changes):
         (lambda _: [{"wav": "a.wav"}], "segment 1 is"),
         (lambda _: [{"offset": 0, "duration": 1}], "segment 1 is"),
         (lambda _: ["a.wav"], "segment 1 is"),
+        (last(offset=True), "segment 5 is .*'offset': True"),
+        (last(offset=float("inf")), "segment 5 is .*'offset': inf"),
+        (last(offset=float("nan")), "segment 5 is .*'offset': nan"),
+        (last(offset="1.0"), "segment 5 is .*'offset': '1.0'"),
+        (last(duration=True), "segment 5 is .*'duration': True"),
+        (last(duration=float("inf")), "segment 5 is .*'duration': inf"),
     ],
 )
 def test_bad_segments(devset, change, message):
@@ -79,6 +85,68 @@ def test_bad_segments(devset, change, message):
     path.write_text(yaml.safe_dump(change(yaml.safe_load(path.read_text()))))
     with pytest.raises(DevSetError, match=message):
         load_devset(devset, ["de"])
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (
+            lambda rows: [rows[1], rows[0], *rows[2:]],
+            "1 segment(s) begin before the segment above (first: segment 2)",
+        ),
+        (
+            lambda rows: [rows[0] | {"duration": 4.0}, *rows[1:]],
+            "1 segment(s) overlap the segment above by more than 0.01 s (first: segment 2)",
+        ),
+        (lambda rows: [rows[0] | {"duration": 3.005}, *rows[1:]], None),
+    ],
+)
+def test_segments_out_of_order_or_overlapping_are_noted(devset, change, note):
+    path = devset / "audio-segments.yaml"
+    path.write_text(yaml.safe_dump(change(yaml.safe_load(path.read_text()))))
+    notes = load_devset(devset, ["de"]).notes
+    assert len(notes) == (note is not None)
+    assert all(text.startswith(f"audio-segments.yaml: {note}") for text in notes)
+
+
+def test_a_key_twice_in_a_segment_is_refused(devset):
+    path = devset / "audio-segments.yaml"
+    path.write_text(f"{path.read_text()}- duration: 1.0\n  offset: 1\n  offset: 3\n  wav: a.wav\n")
+    number = len(path.read_text().splitlines()) - 1
+    problems(devset, ["de"], f"the key 'offset' in line {number} is already in line {number - 1}")
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (
+            lambda line: unicodedata.normalize("NFD", f"{line} schön"),
+            "5 line(s) not in Unicode form NFC (first: line 1); the scorers take",
+        ),
+        (
+            lambda line: f"\u200b{line}",
+            "5 line(s) with invisible characters (first: line 1; U+200B), which the scorers comp",
+        ),
+        (
+            lambda line: line.replace("Wort4", "W\u00adort\ufeff4"),
+            "2 line(s) with invisible characters (first: line 1; U+00AD, U+FEFF), which",
+        ),
+        (
+            lambda line: f"{line} schön – für".encode().decode("cp1252"),
+            "5 line(s) that look like UTF-8 read in another encoding (first: line 1, 'Wort0 ",
+        ),
+        (lambda line: f"{line} sch\ufffdn", "5 line(s) with U+FFFD, which replaces characters"),
+        (lambda line: f"{line} «perché» می‌خواهم नहीं\u00a0! 50\u202f%", None),
+    ],
+)
+def test_characters_that_readers_do_not_see_are_noted(devset, change, note):
+    path = devset / "ref" / "de.txt"
+    path.write_text("".join(f"{change(line)}\n" for line in path.read_text().splitlines()))
+    before = path.read_bytes()
+    loaded = load_devset(devset, ["de"])
+    assert len(loaded.notes) == (note is not None)
+    assert all(text.startswith(f"de.txt: {note}") for text in loaded.notes)
+    assert (loaded.references["de"], path.read_bytes()) == (path, before)
 
 
 def test_empty_references(devset):

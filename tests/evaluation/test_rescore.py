@@ -93,6 +93,41 @@ def test_jsonl_without_computation_times(capsys, tmp_path, devset):
     assert "Number of units and delays do not match" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("form", ["jsonl", "simulstream"])
+def test_quality_is_scored_if_everything_is_emitted_at_the_end(capsys, tmp_path, devset, form):
+    log = logs.lines(lag_words=100)
+    status, scores = score(tmp_path, devset, logs.as_jsonl(log) if form == "jsonl" else log)
+    assert (status, scores["bleu"], scores["longyaal_cu_ms"]) == (0, 100.0, None)
+    note = "no LongYAAL: all units were emitted after the end of the last segment"
+    assert scores["notes"] == [note]
+    assert note in capsys.readouterr().out
+    assert note in (tmp_path / "out" / "de" / "report.md").read_text()
+
+
+def test_quality_is_scored_without_delays(capsys, tmp_path, devset):
+    entries = logs.as_jsonl(logs.lines())
+    for entry in entries:
+        del entry["elapsed"], entry["delays"]
+    status, scores = score(tmp_path, devset, entries)
+    assert (status, scores["bleu"], scores["longyaal_cu_ms"]) == (0, 100.0, None)
+    assert scores["notes"] == ["no LongYAAL: the log contains no delays"]
+
+
+def test_computation_times_of_zero_are_noted(tmp_path, devset):
+    status, scores = score(tmp_path, devset, logs.lines(computation_s=0.0))
+    assert (status, scores["longyaal_ca_ms"]) == (0, scores["longyaal_cu_ms"])
+    assert "so LongYAAL CA equals CU" in scores["notes"][0]
+
+
+def test_delays_in_seconds_are_refused(capsys, tmp_path, devset):
+    entries = logs.as_jsonl(logs.lines())
+    for entry in entries:
+        entry["delays"] = [delay / 1000 for delay in entry["delays"]]
+    assert score(tmp_path, devset, entries) == (1, None)
+    message = "log.jsonl:1: talk0: 13 units have delays of at most 6.50006 ms; delays are millisec"
+    assert message in capsys.readouterr().err
+
+
 def test_a_silent_talk_counts_and_is_named(capsys, tmp_path, devset):
     log = [
         line | {"generated_tokens": []} if line.get("id") == 1 and "metadata" not in line else line

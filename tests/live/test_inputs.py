@@ -120,3 +120,26 @@ def test_an_output_that_cannot_be_written_does_not_stop_the_others(run, tmp_path
         assert (status, err.count("No space left on device")) == (1, 1)
         assert "五。" in (tmp_path / f"talk.zh.{form}").read_text()
     assert (tmp_path / "talk.de.srt").read_text() == "1\n"
+
+
+def test_the_output_of_a_command_by_its_path(run, tmp_path):
+    """A shell replaces ``<(command)`` by the path of a pipe, e.g. ``/dev/fd/63``."""
+    named = tmp_path / "talk.fifo"
+    os.mkfifo(named)
+    reader, writer = os.pipe()
+    for path, sink in ((f"/dev/fd/{reader}", writer), (str(named), named)):
+        data = (tmp_path / "talk.wav").read_bytes()
+
+        def send(sink=sink, data=data):
+            with open(sink, "wb") as stream:  # noqa: PTH123 - a path or a descriptor
+                stream.write(data)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        status, out, _ = run(source=path)
+        sending.join()
+        assert (status, out.split()) == (0, GERMAN)
+    os.close(reader)
+    assert sources.name_of("/dev/fd/63") == "stream"
+    status, _, err = run(source=str(tmp_path))
+    assert (status, "is not a file" in err) == (2, True)

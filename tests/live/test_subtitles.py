@@ -1,14 +1,19 @@
 """Cues that can be read: order, width, time; and their files."""
 
+import html
 import itertools
 import re
 
+import av
 import numpy as np
 import pytest
+import webvtt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alignatt_agent.config.languages import language
 from alignatt_agent.live import subtitles
+from alignatt_agent.live.outputs import build_output
 from alignatt_agent.live.subtitles import SPACED, UNSPACED, Cue, Said, said_cues, spoken_cues
 from alignatt_agent.types import SourceSpan
 
@@ -184,7 +189,7 @@ def test_captions_roll_up():
 def test_golden_files():
     cues = [Cue(0.5, 2.0, ("A & B", "<i> --> C")), Cue(3723.0004, 3724.9996, ("字。",))]
     assert subtitles.srt(cues) == (
-        "1\n00:00:00,500 --> 00:00:02,000\nA & B\n<i> --> C\n\n"
+        "1\n00:00:00,500 --> 00:00:02,000\nA & B\n<\u2060i> --\u2060> C\n\n"
         "2\n01:02:03,000 --> 01:02:05,000\n字。\n"
     )
     assert subtitles.vtt(cues) == (
@@ -193,3 +198,65 @@ def test_golden_files():
     )
     assert subtitles.srt(spoken_cues([], SPACED)) == ""
     assert subtitles.vtt(said_cues([], SPACED)) == "WEBVTT\n"
+
+
+def shown_by_ffmpeg(text, folder):
+    """Return the lines of each cue that FFmpeg shows, without overrides in braces."""
+    path = folder / "talk.srt"
+    path.write_text(text, encoding="utf-8")
+    cues = []
+    with av.open(str(path)) as container:
+        for packet in container.demux():
+            cues += [found.ass.decode().split(",", 8)[8] for found in packet.decode()]
+    return [re.sub(r"\{[^}]*\}", "", cue).replace(subtitles.JOINER, "") for cue in cues]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Der Typ List<String> und vector<int>.",
+        "Ein <b>Tag</b>, </s> und <font color=red>",
+        "wenn x<y und y>z, dann <3",
+        r"{\an8}oben, {y:i} und {braces}",
+        "nur eine { Klammer",
+        r"C:\Neu\new\h",
+        "AT&amp;T &lt;b&gt; &#60;",
+        "00:00:01,000 --> 00:00:02,000",
+    ],
+)
+def test_markup_stays_visible(tmp_path, line):
+    cues = [Cue(0.0, 1.0, (line,)), Cue(1.0, 2.0, ("Ende",))]
+    braces = str.maketrans("{}", "\uff5b\uff5d")
+    assert shown_by_ffmpeg(subtitles.srt(cues), tmp_path) == [line.translate(braces), "Ende"]
+    (tmp_path / "talk.vtt").write_text(subtitles.vtt(cues), encoding="utf-8")
+    raw = [cue.raw_text for cue in webvtt.read(str(tmp_path / "talk.vtt"))]
+    assert [html.unescape(text) for text in raw] == [line, "Ende"]
+    assert not any("<" in text or "-->" in text for text in raw)
+
+
+LATIN_FIRST, ARABIC = "GPT-4 خوب است (BLEU 30).", "مدل GPT-4 بهتر است."
+
+
+def test_lines_have_the_direction_of_their_language():
+    cues = [Cue(0.0, 1.0, (LATIN_FIRST, ARABIC)), Cue(1.0, 2.0, ("30 %",))]
+    lines = subtitles.srt(cues, rtl=True).split("\n")
+    assert [*lines[2:4], lines[7]] == [
+        f"\u202b{line}\u202c" for line in (LATIN_FIRST, ARABIC, "30 %")
+    ]
+    lines = subtitles.vtt(cues, rtl=True).split("\n")
+    assert [*lines[3:5], lines[7]] == [f"\u200f{LATIN_FIRST}", ARABIC, "\u200f30 %"]
+    cues = [Cue(0.0, 1.0, ("العربية ist Arabisch.", "GPT-4 und العربية", "30 %"))]
+    for text in (subtitles.srt(cues), subtitles.vtt(cues)):
+        *_, first, second, third, _ = text.split("\n")
+        assert (first, second, third) == ("\u200eالعربية ist Arabisch.", *cues[0].lines[1:])
+
+
+@pytest.mark.parametrize("code", ["ar", "fa"])
+def test_subtitle_files_have_the_direction_of_the_target(tmp_path, code):
+    for form, begin in (("srt", "\u202b"), ("vtt", "\u200f")):
+        stem = tmp_path / "talk"
+        output = build_output(form, language(code), "spoken", stem, labelled=False)
+        output.say(words(LATIN_FIRST))
+        output.close()
+        text = (tmp_path / f"talk.{code}.{form}").read_text(encoding="utf-8")
+        assert f"\n{begin}GPT-4" in text

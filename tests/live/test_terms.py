@@ -1,5 +1,6 @@
 """``alignatt terms``: names by their capitals, from text, papers and glossaries."""
 
+import csv
 import os
 import shutil
 import subprocess
@@ -50,6 +51,79 @@ def test_text_and_glossaries(tmp_path, capsys):
     assert "contains no text" in terms(capsys, table)[2]
     table.write_text("Number\tText\n1\tWe like Brno.\n2\tYou like Brno.\n", encoding="utf-8")
     assert terms(capsys, table)[1] == ["Brno"]
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("a.tsv", "EN\tDE\tIT"),
+        ("a.tsv", "en-US\tde_DE\tit-CH"),
+        ("a.tsv", "English\tgerman\tItalian"),
+        ("a.tsv", "\ufeffen\tde\tit\t"),
+        ("a.tsv", '"en"\t"de"\t"it"'),
+        ("a.txt", "EN\tDE\tIT"),
+        ("a.csv", "EN,DE,IT"),
+        ("a.CSV", "EN;DE;IT"),
+        ("a.tsv", "ID\tEN\tDE\tNotes\tIT"),
+    ],
+)
+def test_headers_of_glossaries(tmp_path, capsys, name, header):
+    columns = {"en": "head", "de": "Kopf", "it": "testa", "id": "1", "notes": "a part"}
+    sign = next(char for char in "\t;," if char in header)
+    heads = [part.strip('"\ufeff').lower() for part in header.split(sign)]
+    longer = {"english": "en", "german": "de", "italian": "it"}
+    cells = [columns.get(longer.get(head, head[:5] if head == "notes" else head[:2]), "")
+             for head in heads]  # fmt: skip
+    (tmp_path / name).write_text(f"{header}\r\n{sign.join(cells)}\r\n", encoding="utf-8")
+    status, lines, error = terms(capsys, tmp_path / name)
+    assert (status, lines) == (0, ["head = de: Kopf | it: testa"])
+    assert ("columns that name no language are ignored: ID, Notes" in error) == ("ID" in header)
+
+
+def test_cells_of_glossaries_survive_both_ways(tmp_path, capsys):
+    cells = {
+        "E = mc²": "E = mc²",
+        "a|b": "c | d",
+        "=": "gleich =",
+        'the "new" model': '"neu"',
+        "back\\slash \\|": "\\= \\\\",
+        "two\nlines": "zwei\r\nZeilen",
+        "cat=dog": "de: Hund",
+        "Brno": "",
+    }
+    table = tmp_path / "glossary.tsv"
+    with table.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter="\t")
+        writer.writerows([("EN", "DE"), *cells.items(), ("", "ohne Begriff")])
+    status, lines, error = terms(capsys, table)
+    assert (status, len(lines)) == (0, len(cells))
+    assert "glossary.tsv: 1 row(s) without a term in the first language are skipped" in error
+    found = {term.text: term.translation("de") or "" for term in read_terms("\n".join(lines))}
+    assert found == {" ".join(a.split()): " ".join(b.split()) for a, b in cells.items()}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("en\tde\n", "the glossary has no row with a term in the first language"),
+        ("en-US\ten-GB\na\tb\n", "'en-GB' is the second column of the language en; keep one"),
+        ("en\tKlingon\na\tb\n", "only one column names a language; ignored would be Klingon"),
+        ("Number\tText\n1\tnothing\n", "no name or term occurs at least 2 times"),
+        ("only small words\n", "no name or term occurs at least 2 times"),
+    ],
+)
+def test_a_file_without_terms_is_refused(tmp_path, capsys, content, message):
+    (tmp_path / "glossary.tsv").write_text(content, encoding="utf-8")
+    status, lines, error = terms(capsys, tmp_path / "glossary.tsv")
+    assert (status, lines) == (2, [])
+    assert message in error
+
+
+def test_quotation_marks_that_are_not_csv_are_text(tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text('en\tde\n"open\tAuf\nhead\tKopf\n', encoding="utf-8")
+    status, lines, error = terms(capsys, tmp_path / "a.tsv")
+    assert (status, lines) == (0, ['"open = de: Auf', "head = de: Kopf"])
+    assert "quotation marks are read as text" in error
 
 
 def test_names_of_any_script_in_a_locale_of_one(tmp_path):

@@ -182,6 +182,46 @@ def test_what_cannot_work_is_refused(run, tmp_path, monkeypatch, given, piped, m
     assert ("loading models" in err) == bool(piped)  # a pipe is read when models wait for it
 
 
+@pytest.mark.parametrize(
+    ("stem", "form", "message"),
+    [
+        ("a" * 243, "srt", None),
+        ("a" * 244, "srt", "aaa.de.srt.part has 256 bytes"),
+        ("ü" * 122, "vtt", ".de.vtt.part has 256 bytes"),
+        ("a" * 248, "txt", None),
+        ("a" * 249, "txt", "aaaaa.de.txt has 256 bytes"),
+        ("a" * 250, "jsonl", "aaa.de.jsonl has 259 bytes"),
+    ],
+)
+def test_names_that_are_too_long_are_refused(run, tmp_path, stem, form, message):
+    status, _, err = run("--format", form, "--output", tmp_path / stem)
+    path = tmp_path / f"{stem}.de.{form}"
+    if message is None:
+        assert (status, path.stat().st_size > 0) == (0, True)
+    else:
+        assert (status, "loading models" in err) == (2, False)
+        assert f"{message}, but {tmp_path} allows 255: choose a shorter --output" in err
+
+
+@pytest.mark.parametrize("form", ["txt", "srt", "vtt", "jsonl"])
+def test_links_and_modes_of_outputs_are_kept(run, tmp_path, form):
+    (tmp_path / "public").mkdir()
+    file, link = tmp_path / "public" / "captions", tmp_path / f"talk.de.{form}"
+    file.write_text("old")
+    file.chmod(0o664)
+    link.symlink_to("public/captions")
+    assert run("--format", form, "--output", "talk", "--overwrite")[0] == 0
+    assert link.is_symlink()
+    assert "Wort" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o664
+    assert [path.name for path in file.parent.iterdir()] == ["captions"]
+    link.unlink()
+    link.symlink_to("nowhere/captions")
+    status, _, err = run("--format", form, "--output", "talk", "--overwrite")
+    assert (status, "loading models" in err) == (2, False)
+    assert f"is a link to {tmp_path}/nowhere/captions, whose folder does not exist" in err
+
+
 def test_missing_models_and_the_language_of_embedded_ones_are_explained(run, capsys):
     assert cli.main(["translate", "talk.wav", "--target", "de"]) == 2
     err = capsys.readouterr().err

@@ -8,6 +8,8 @@ import time
 
 import pytest
 from cachetools import TTLCache
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import HTTPConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
@@ -17,6 +19,8 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve import cli
 from alignatt_agent.serve.access import LOCAL_HOSTS, MOST_GUESSES, Limits, RefusedError, is_loopback
 from alignatt_agent.serve.cli import build_parser, read_limits
+from alignatt_agent.serve.cli import main as serve_main
+from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.server import MOST_OF_ADDRESS
 from tests.serve import live
 
@@ -158,6 +162,7 @@ def arguments(*given):
         (["--max-speakers", "0"], "--max-speakers must be greater than 0"),
         (["--keep", "nan"], "--keep must be greater than 0"),
         (["--port", "99999"], "--port must be between 0 and 65535"),
+        (["--port", "0", "--ray", "local"], "--port 0 does not work with --ray"),
     ],
 )
 def test_command_lines_that_let_strangers_in_or_nobody(given, problem, monkeypatch):
@@ -190,6 +195,47 @@ def test_links_for_viewers_hold_their_token_alone(given, link):
     assert link in found
     assert not {"secret", "0.0.0.0"} & set(re.split("[/:=]", found))
     assert limits.check(connection(found.partition("?")[2], **VIEWING), viewing=True)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_links_for_viewers_have_the_port_that_the_system_chose(host, monkeypatch, capsys):
+    ports = []
+
+    class Engines:
+        def __init__(self, *_):
+            self.load = lambda: None
+
+    class Server:
+        def __init__(self, service, ready):
+            self.service, self.ready = service, ready
+
+        def run(self, sockets):
+            ports.append(sockets[0].getsockname()[1])
+            self.ready()
+
+    monkeypatch.setattr("alignatt_agent.serve.engines.SharedEngines", Engines)
+    monkeypatch.setattr("alignatt_agent.serve.server.Server", Server)
+    monkeypatch.setattr("alignatt_agent.serve.service.Service", lambda engines, limits: limits)
+    given = ["--config", "micro-low", "--host", host, "--token", "secret", "--port", "0"]
+    assert serve_main(given) == 0
+    (port,) = ports
+    printed = capsys.readouterr().out
+    links = re.findall(r"http://[^/ ]+:(\d+)/", printed)
+    assert len(links) == (1 if host == "127.0.0.1" else 2)
+    assert set(links) == {str(port)}
+
+
+def test_restarts_are_a_counter():
+    zero = dict.fromkeys(("speakers", "viewers"), lambda: 0.0)
+    metrics = Metrics(**zero, restarts=lambda: 3)
+    text = generate_latest(metrics.registry).decode()
+    found = {family.name: family for family in text_string_to_metric_families(text)}
+    assert found["alignatt_engine_restarts"].type == "counter"
+    assert found["alignatt_speakers"].type == "gauge"
+    assert "\nalignatt_engine_restarts_total 3.0\n" in text
+    for family in found.values():
+        totals = [sample for sample in family.samples if sample.name.endswith("_total")]
+        assert not totals or family.type == "counter"
 
 
 def test_a_flood_of_pings_ends_its_own_connection_alone(server):

@@ -27,15 +27,17 @@ def world(tmp_path_factory):
         fakes.write_config(folder, f"fake-{regime}", **relative, speech=speech)
     devset = fakes.write_devset(folder / "devset", (26, 17))
     (devset / "contexts").mkdir()
-    for wav in (devset / "wav").glob("*.wav"):
-        (devset / "contexts" / f"{wav.stem}.txt").write_text("Wort\n")
+    (devset / "contexts" / "talk1.txt").write_text("Wort\n")
     configs = ("--config", "fake-low.yaml", "fake-high.yaml")
     team = ("--team", "Fake Team", "--contact", "fake@example.org", "--devset", "devset")
     runs = ("--runs", "runs/fake-low", "runs/fake-high", "--target", "German", "zh")
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         agent = ("--agent", "tests.fakes.agent.FakeAgent", "--target", "de", "zh")
-        assert fakes.evaluate([*agent, *configs, "--devset", "devset", "--output", "runs"]) == 0
+        shared = [*agent, "--devset", "devset"]
+        served = ["--set", "speech.context=[]"]
+        assert fakes.evaluate([*shared, *served, *configs, "--output", "runs"]) == 0
+        assert fakes.evaluate([*shared, "--config", "fake-low.yaml", "--output", "of-talks"]) == 0
         assert run("submission", ["build", *configs, *runs, *team, "--output", "bundle"]) == 0
     return SimpleNamespace(folder=folder, printed=printed.getvalue())
 

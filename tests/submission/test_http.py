@@ -66,6 +66,13 @@ def client(port):
     return HttpProxySpeechProcessor(SimpleNamespace(hostname="127.0.0.1", port=port))
 
 
+def test_contexts_of_talks_are_refused_before_anything_is_loaded(image, capsys):
+    path = image / "systems" / "low" / "en-de.yaml"
+    path.write_text(load_config(str(path), {"speech.context": {"a": ["vLLM"]}}).to_yaml())
+    assert run("submission", ["serve", "low/en-de", "--root", str(image), "--dry-run"]) == 2
+    assert "names and terms for 1 talk(s) (a), but the HTTP server" in capsys.readouterr().err
+
+
 def test_health_takes_no_processor(image, capsys):
     with serving(image / "systems" / "low" / "en-de.yaml", pool_size=1) as (manager, port):
         first = client(port)

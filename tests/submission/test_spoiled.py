@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from alignatt_agent.cli import run
+from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.submission.bundle import SystemName, write_checksums
 from alignatt_agent.submission.check import check_bundle
 
@@ -73,16 +74,35 @@ def keep_only(bundle, name):
     write_checksums(bundle)
 
 
+def contexts_of_talks(bundle):
+    """As a bundle of an earlier version: signed, scored and served with contexts."""
+    config = load_config(str(bundle.system(LOW_DE).config), {"speech.context": {"talk0": ["Wort"]}})
+    for path in (bundle.system(LOW_DE).config, bundle.image_agent(LOW_DE)):
+        path.write_text(config.to_yaml())
+    edited("scores", lambda it: it["signature"].update(config_sha256=config.digest()))(bundle)
+
+
+def serve_other_settings(bundle):
+    config = load_config(str(bundle.image_agent(LOW_DE)), {"speech.hold_back_ms": 300})
+    bundle.image_agent(LOW_DE).write_text(config.to_yaml())
+
+
 @pytest.mark.parametrize(
     ("spoil", "rules", "message"),
     [
+        (contexts_of_talks, {"contexts"}, "names and terms for 1 talk(s) (talk0), but the HTTP"),
+        (serve_other_settings, {"image"}, "image/systems/low/en-de.yaml: the hash is"),
+        (lambda bundle: bundle.image_agent(LOW_DE).unlink(), {"image"}, "no agent config named"),
         (logged(lambda entries: entries[-1].update(deleted_tokens=["Wort1"])), {"append-only"}, ""),
         (log_of_another_target, {"direction"}, "the output is not de"),
         *(
             (of_version(name, "0.0.9"), {"versions"}, f"the run used {name} 0.0.9, but")
             for name in ("omnisteval", "simulstream", "alignatt_agent", "vllm")
         ),
-        (edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)), {"config"}, ""),
+        (
+            edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)),
+            *({"config", "image"}, ""),
+        ),
         (
             edited("config", lambda it: it.update(schedule="overlap")),
             *({"config"}, "schedule: Input should be 'sync' (got 'overlap')"),

@@ -11,7 +11,13 @@ from simulstream.server.speech_processors.remote.http_proxy_speech_processor imp
 
 from alignatt_agent.cli import run
 from alignatt_agent.config.agent_config import load_config
-from alignatt_agent.submission.bundle import Bundle, SubmissionError, SystemName, checksums
+from alignatt_agent.submission.bundle import (
+    Bundle,
+    SubmissionError,
+    SystemName,
+    checksums,
+    unserved_contexts,
+)
 from alignatt_agent.submission.image import write_image
 from tests.fakes import agent as fakes
 
@@ -39,10 +45,22 @@ def test_proxy_and_scorers_are_told_how_units_are_joined(bundle):
     assert scorers.items() <= proxy.items()
 
 
-def test_the_contexts_of_the_dev_set_are_part_of_the_configuration(bundle):
+def test_the_image_runs_what_was_scored(bundle):
     for path in (bundle.system(LOW_DE).config, bundle.image_agent(LOW_DE)):
-        context = yaml.safe_load(path.read_text())["speech"]["context"]
-        assert context == {"talk0": ["Wort"], "talk1": ["Wort"]}
+        assert yaml.safe_load(path.read_text())["speech"]["context"] == []
+
+
+def test_only_contexts_that_the_image_can_use_are_served():
+    def problem(context):
+        return unserved_contexts(load_config("micro-low", {"speech.context": context}))
+
+    assert problem(None) is None
+    assert problem(["Chomsky", "vLLM"]) is None
+    assert problem({"talk0": [], "talk1": []}) is None
+    assert problem({"": ["vLLM"], "talk0": ["vLLM"]}) is None
+    assert "for 1 talk(s) (talk1), but the HTTP server" in problem({"talk0": [], "talk1": ["vLLM"]})
+    many = {f"talk{number}": ["vLLM"] for number in range(5)}
+    assert "for 5 talk(s) (talk0, talk1, talk2, ...), but" in problem(many)
 
 
 def test_checksums_are_those_of_sha256sum(bundle):
@@ -89,7 +107,9 @@ def build(world, monkeypatch, capsys, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config": "fake-high.yaml"}, "fake-high.yaml or the contexts of"),
+        ({"config": "fake-high.yaml"}, "fake-high.yaml has changed since the run runs/fake-low/de"),
+        ({"runs": "of-talks"}, "of-talks/de/agent.yaml: speech.context has names and terms for 1"),
+        ({"runs": "of-talks"}, "--devset devset --set speech.context=[]"),
         ({"runs": "nowhere"}, "is not a scored run: it lacks agent.yaml, metrics.jsonl"),
         ({"target": "it"}, "runs/fake-low/it is not a scored run"),
         ({"target": "Klingon"}, "unknown language"),

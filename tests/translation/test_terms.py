@@ -42,6 +42,28 @@ def test_half_a_translation_is_refused(line):
         read_terms(f"AlignAtt\n{line}")
 
 
+@pytest.mark.parametrize("sign", ["\udcfc", "\u2063", "\0", "\x1b", "\x7f"])
+def test_signs_that_are_no_text_are_refused(sign):
+    message = f"contains U\\+{ord(sign):04X}, which is no text"
+    for line in (f"M{sign}ller", f"Term = de: Be{sign}griff"):
+        with pytest.raises(ConfigError, match=message):
+            read_terms(f"AlignAtt\n{line}")
+    assert [term.text for term in read_terms("a\r\nb\tc\r\nمی\u200cخواهم")] == [
+        "a",
+        "b\tc",
+        "می\u200cخواهم",
+    ]
+
+
+def test_escaped_signs_belong_to_the_text():
+    terms = read_terms("E \\= mc² = de: a\\|b | it: c\\\\\na|b\nC:\\new = x \\| y")
+    assert [(term.text, term.translation("de"), term.translation("it")) for term in terms] == [
+        ("E = mc²", "a|b", "c\\"),
+        ("a|b", None, None),
+        ("C:\\new", "x | y", "x | y"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("term", "heard", "occurs"),
     [

@@ -1,0 +1,168 @@
+"""Check the delays in logs: faults that make a latency wrong, and notes on doubtful delays.
+
+OmniSTEval's JSONL contains one delay per unit, in milliseconds of audio (``delays``) and, if
+computation times are known, in milliseconds of time (``elapsed``). OmniSTEval accepts any numbers.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from alignatt_agent.evaluation.log import CLOCK_S, Log, TalkLog
+from alignatt_agent.evaluation.text_notes import text_notes
+
+FASTEST = 30.0
+"""Units per second of audio that no talk exceeds; the fastest scripts have 20 characters."""
+
+LATE_S = 1.0
+"""Audio after the last segment that is usual, e.g. silence, in seconds."""
+
+_CLOCK_MS = 1000 * CLOCK_S
+
+_MARKERS = re.compile(
+    r"</?s>|<(?:eos|bos|pad|unk|mask|start_of_turn|end_of_turn)>|<\|[^|<>\s]+\|>"
+    r"|\[(?:PAD|SEP|CLS|UNK|MASK)\]"
+)
+"""Control tokens of common tokenizers, e.g. the ``</s>`` that SimulEval's agents emit."""
+
+
+def delay_faults(talk: TalkLog, last_start_s: float | None) -> Iterator[tuple[str, str]]:
+    """Yield each fault of a talk's delays in OmniSTEval's JSONL, and its fix.
+
+    ``last_start_s`` is the start of the talk's last segment.
+    """
+    assert talk.instance is not None
+    readable = True
+    for key in ("delays", "elapsed"):
+        if key in talk.instance:
+            problem = _not_milliseconds(talk.instance[key])
+            if problem is not None:
+                readable = False
+                fix = "write one number of milliseconds per unit"
+                yield f"{talk.name}: {key}: {problem}", fix
+    delays, elapsed = talk.instance.get("delays"), talk.instance.get("elapsed")
+    if not readable or not delays:
+        return
+    backward = [place for place, (a, b) in enumerate(pairwise(delays), 2) if b < a - _CLOCK_MS]
+    if backward:
+        place = backward[0]
+        before, after = delays[place - 2 : place]
+        yield (
+            f"{talk.name}: {len(backward)} of {len(delays)} delays are smaller than the delay "
+            f"before; the first is delay {place}, {after:g} after {before:g}",
+            "a delay is the audio heard so far, from the start of the recording: probably the "
+            "delays are relative to segments, or the log contains two runs",
+        )
+    largest_s = max(delays) / 1000
+    if len(delays) > 1 + FASTEST * largest_s:
+        yield (
+            f"{talk.name}: {len(delays)} units have delays of at most {max(delays):g} ms",
+            "delays are milliseconds: probably these are seconds or numbers of chunks; convert "
+            "them",
+        )
+    elif elapsed:
+        pairs = list(zip(delays, elapsed, strict=False))
+        early = [place for place, (cu, ca) in enumerate(pairs, 1) if ca < cu - _CLOCK_MS]
+        if early:
+            delay, time = pairs[early[0] - 1]
+            yield (
+                f"{talk.name}: {len(early)} of {len(pairs)} elapsed times are smaller than their "
+                f"delays; the first is number {early[0]}, {time:g} with delay {delay:g}",
+                "elapsed is the delay plus the computation time, in milliseconds: probably these "
+                "are seconds or computation times alone; add the delays",
+            )
+    length = talk.instance.get("source_length")
+    if not isinstance(length, int | float) or last_start_s is None:
+        return
+    if length / 1000 < last_start_s - CLOCK_S:
+        yield (
+            f"{talk.name}: source_length is {length:g} ms, but the last segment starts at "
+            f"{last_start_s:.1f} s",
+            "the run was interrupted: stream the whole recording again; or source_length is not in "
+            "milliseconds",
+        )
+
+
+def log_notes(log: Log, segments: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return notes on doubtful units and delays of a log that can be scored.
+
+    ``segments`` maps each talk to the start and the end of its last segment, in seconds.
+    """
+    notes = []
+    markers = [marker for talk in log.talks for marker in _MARKERS.findall(_text(talk))]
+    if markers:
+        kinds = ", ".join(dict.fromkeys(markers))
+        notes.append(
+            f"the output contains {len(markers)} control token(s), scored as text: {kinds}"
+        )
+    units = [unit for talk in log.talks for unit in _units(talk)]
+    notes += [f"output: {note}" for note in text_notes(units, "unit")]
+    for talk in log.talks:
+        delays = talk.instance.get("delays") if talk.instance is not None else None
+        if not delays or talk.name not in segments:
+            continue
+        start_s, end_s = segments[talk.name]
+        late = [delay for delay in delays if delay / 1000 > end_s + LATE_S]
+        if late:
+            notes.append(
+                f"{talk.name}: {len(late)} of {len(delays)} delays are more than {LATE_S:g} s "
+                f"after the end of the last segment ({end_s:.1f} s), the largest by "
+                f"{max(late) / 1000 - end_s:.1f} s; LongYAAL ignores units after this end"
+            )
+        if max(delays) / 1000 < start_s - CLOCK_S:
+            notes.append(
+                f"{talk.name}: the last unit was emitted at {max(delays) / 1000:.1f} s, before the "
+                f"last segment starts ({start_s:.1f} s): was the run interrupted?"
+            )
+    if _computation_times(log) == {0.0}:
+        notes.append(
+            "all computation times are 0 ms, so LongYAAL CA equals CU: probably the log contains "
+            "no computation times"
+        )
+    return notes
+
+
+def _not_milliseconds(values: Any) -> str | None:
+    """Describe the first value that is not a time, or return ``None``."""
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        return f"expected a list of numbers, got {values!r}"
+    wrong = [place for place, value in enumerate(values, 1) if not _is_time(value)]
+    if not wrong:
+        return None
+    value = values[wrong[0] - 1]
+    return (
+        f"{len(wrong)} of {len(values)} values are no times of at least 0 ms; the first is "
+        f"number {wrong[0]}: {value!r}"
+    )
+
+
+def _is_time(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and value >= 0
+
+
+def _computation_times(log: Log) -> set[float]:
+    """Return the distinct computation times of all units, in milliseconds."""
+    times: set[float] = set()
+    for talk in log.talks:
+        times.update(round(1000 * chunk.computation_s, 3) for chunk in talk.chunks if chunk.tokens)
+        if talk.instance is not None and "elapsed" in talk.instance:
+            pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=False)
+            times.update(round(ca - cu, 3) for cu, ca in pairs)
+    return times
+
+
+def _units(talk: TalkLog) -> list[str]:
+    """Return the units of a talk as logged."""
+    return talk.tokens if talk.instance is None else str(talk.instance["prediction"]).split()
+
+
+def _text(talk: TalkLog) -> str:
+    """Return the output of a talk; single characters are joined."""
+    if talk.instance is not None:
+        return str(talk.instance["prediction"])
+    joiner = "" if all(len(token) <= 1 for token in talk.tokens) else " "
+    return joiner.join(talk.tokens)

@@ -1,0 +1,59 @@
+"""Note characters in references and output that readers do not see, but that scorers compare."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
+    "\ufeff\ufff9-\ufffb]"
+)
+"""Invisible characters. U+200C and U+200D are spelling in e.g. Persian and Hindi."""
+
+
+def text_notes(texts: Sequence[str], noun: str) -> list[str]:
+    """Return a note with the number of ``texts`` for each kind of doubtful character.
+
+    ``noun`` names the texts in messages, e.g. ``"line"``. Scorers use the texts unchanged.
+    """
+    notes = []
+    decomposed = [number for number, text in enumerate(texts, 1) if _is_decomposed(text)]
+    if decomposed:
+        notes.append(
+            f"{len(decomposed)} {noun}(s) not in Unicode form NFC (first: {noun} {decomposed[0]}); "
+            f"the scorers take decomposed and composed characters for different ones"
+        )
+    invisible = [number for number, text in enumerate(texts, 1) if _INVISIBLE.search(text)]
+    if invisible:
+        found = {f"U+{ord(char):04X}" for text in texts for char in _INVISIBLE.findall(text)}
+        notes.append(
+            f"{len(invisible)} {noun}(s) with invisible characters (first: {noun} {invisible[0]}; "
+            f"{', '.join(sorted(found))}), which the scorers compare"
+        )
+    misread = [number for number, text in enumerate(texts, 1) if _is_misread(text)]
+    if misread:
+        notes.append(
+            f"{len(misread)} {noun}(s) that look like UTF-8 read in another encoding (first: "
+            f"{noun} {misread[0]}, {texts[misread[0] - 1][:40]!r})"
+        )
+    replaced = [number for number, text in enumerate(texts, 1) if "\ufffd" in text]
+    if replaced:
+        notes.append(
+            f"{len(replaced)} {noun}(s) with U+FFFD, which replaces characters that could not be "
+            f"decoded (first: {noun} {replaced[0]})"
+        )
+    return notes
+
+
+def _is_decomposed(text: str) -> bool:
+    return not unicodedata.is_normalized("NFC", text)
+
+
+def _is_misread(text: str) -> bool:
+    """Return whether the bytes of ``text`` in a Western encoding are other text in UTF-8."""
+    for encoding in ("iso-8859-1", "cp1252"):
+        try:
+            return text.encode(encoding).decode("utf-8") != text
+        except UnicodeError:
+            continue
+    return False
