@@ -13,7 +13,7 @@ const OVER = 600000 // ms after which a talk that is not continued is shown as o
 
 translate()
 const text = new Text($('text'), PARAGRAPH)
-let state = 'waiting', lost = false, ending
+let state = 'waiting', lost = false, before = 0, ending
 
 function show(kind) {
   state = kind
@@ -25,7 +25,11 @@ function show(kind) {
 
 const on = {
   ready(m) {
-    if (!m.resumed) text.clear()
+    const earlier = m.earlier?.length ?? 0
+    // The server still has the finished talk that another speaker's talk follows.
+    if (!m.resumed && earlier > before) text.part(m.title)
+    else if (!m.resumed) text.clear()
+    before = earlier
     if (m.title || !m.resumed) document.title = $('title').textContent = m.title || say('captions')
     const own = m.languages.find(item => item.code.split('-')[0] === reader)
     if (!target && own) return location.replace(there(own))

@@ -9,8 +9,9 @@ export class Line {
   constructor(url, start, { on, lost, back, over }) {
     // kept: the latest pieces of audio; first: the number of the oldest of them;
     // zero: the time of the talk at which piece 0 began, in seconds.
+    // ends: the end of the text of each language, in seconds of the talk.
     // unanswered: start of the wait for an answer; waits: the server is restarting its engines.
-    Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false })
+    Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false, ends: {} })
     this.watching = setInterval(() => this.check(), 1000)
     this.connect()
   }
@@ -18,6 +19,8 @@ export class Line {
   connect() {
     const socket = this.socket = new WebSocket(this.url)
     if (this.zero !== null) this.start.kept_s = Math.max(0, this.zero + this.first / 10)
+    const ends = Object.values(this.ends)
+    if (ends.length) this.start.text_s = Math.min(...ends)
     let why = '', code = ''
     this.unanswered = null
     socket.onopen = () => socket.send(JSON.stringify(this.start))
@@ -35,7 +38,11 @@ export class Line {
         this.sendFrom(10 * (message.audio_s - this.zero) - this.first)
         if (this.stopping) socket.send('{"type":"stop"}')
       }
-      if (message.type === 'error' && message.final) { why = message.message; code = message.code }
+      if (message.type === 'error' && message.final) {
+        why = message.message; code = message.code
+        if (message.kept === false) for (const target in this.ends) this.ends[target] = message.audio_s
+      }
+      if (message.type === 'said' && message.units.length) this.ends[message.target] = message.units.at(-1)[2]
       if (message.type === 'end') this.done = true
       if (message.id) this.start.since = message.id // the server sends the text after this message
       this.on(message)
@@ -48,6 +55,8 @@ export class Line {
       if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost('No audio was sent for a while') }
       // 1008, 1009: another attempt would not help.
       if (closed.code === 1008 || closed.code === 1009) return end(why || closed.reason)
+      // Nothing that is said during a long wait for a free place may be published later.
+      if (code === 'busy' && this.zero === null && this.tries > 1) return end(why)
       if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were being translated.')
       this.lost(why || closed.reason || 'The connection was lost')
       this.timer = setTimeout(() => this.connect(), WAITS[Math.min(this.tries++, WAITS.length - 1)])

@@ -73,7 +73,7 @@ function show(message) {
 function ended() {
   document.body.classList.toggle('over', talk.copy.length > 0)
   $('new').hidden = !talk.copy.length
-  $('start').textContent = talk.copy.length ? 'Continue this talk' : 'Start'
+  $('start').textContent = talk.copy.length && talk.session ? 'Continue this talk' : 'Start'
 }
 
 $('new').onclick = () => {

@@ -22,7 +22,15 @@ export class Talk {
   // The part of the first message that names the talk to continue or to replace.
   key(room) {
     if (!this.session || (room && room !== this.room)) return {}
-    return this.over ? { session: this.session, new: true } : { session: this.session, since: this.since ?? '' }
+    if (this.over) return { session: this.session, new: true }
+    return { room: this.room, session: this.session, since: this.since ?? '', text_s: this.end() }
+  }
+
+  // The end of the text, in seconds of the talk.
+  end() {
+    let end = 0
+    for (const { type, units } of this.copy) if (type === 'said' && units.length) end = Math.max(end, units.at(-1)[2])
+    return end
   }
 
   // The next start begins another talk; the text is removed.

@@ -63,5 +63,14 @@ export class Text {
     this.last = null; this.sentence = ''
   }
 
+  // Begins the text of the next talk under a line with its title.
+  part(title) {
+    if (this.box.childElementCount) {
+      const line = this.paragraph()
+      line.className = 'part'; line.textContent = title ? `— ${title} —` : '* * *'
+    }
+    this.last = null; this.sentence = ''
+  }
+
   clear() { this.box.replaceChildren(); this.last = null; this.sentence = '' }
 }

@@ -32,7 +32,7 @@ export class View {
     for (const code of m.targets) if (!this.columns.has(code)) this.columns.set(code, this.column(code, m.room))
     if (!document.querySelector('article.chosen')) this.choose(m.targets[0])
     $('model').textContent = `${m.model.split('/').pop()}, ${m.policy}, ${m.chunk_ms} ms`
-    this.state('live', 'live')
+    this.state('live', m.text_s === undefined ? 'live' : 'live; the server has only the text from now on, so save the text of this page')
   }
 
   link(path, query) { return `${path}?${new URLSearchParams({ ...query, ...this.query })}` }
@@ -138,6 +138,9 @@ export class View {
     const behind = this.lag + m.behind_s + (m.step_ms ?? 0) / 1000
     $('lag').textContent = behind ? `captions are about ${Math.ceil(behind)} s behind your speech` : ''
     $('rtf').textContent = m.rtf.toFixed(2)
+    if (m.problems) this.state('error', m.problems.join(' '))
+    else if (this.problems) this.state('live', 'live')
+    this.problems = m.problems
   }
 
   on_error(m) {
