@@ -1,5 +1,5 @@
 // The talk of this tab: its key, and a copy of its text, which survives a reload.
-const COPIED = ['ready', 'said', 'gap']
+const COPIED = ['ready', 'said', 'gap', 'end']
 
 export class Talk {
   // room, session: from the server; since: id of the last message; copy: messages.
@@ -9,7 +9,14 @@ export class Talk {
     if (message.type === 'ready' && !message.resumed) { this.copy = []; this.over = false }
     if (message.session) { this.room = message.room; this.session = message.session }
     if (message.id) this.since = message.id
-    if (COPIED.includes(message.type)) { this.copy.push(message); this.later ??= setTimeout(() => this.save(), 2000) }
+    if (COPIED.includes(message.type)) this.keep(message)
+    // Of the recognized speech, the finished sentences are kept.
+    if (message.type === 'heard' && message.closed.length) this.keep({ ...message, words: [], accessible: 0 })
+  }
+
+  keep(message) {
+    this.copy.push(message)
+    this.later ??= setTimeout(() => this.save(), 2000)
   }
 
   save() {
@@ -43,7 +50,7 @@ export class Talk {
   text(code) {
     let text = '', missing = false
     for (const { type, target, units, start } of this.copy) {
-      for (const [unit, begin, , begins] of type === 'gap' ? [['[…]', start, start, true]] : target === code ? units : []) {
+      for (const [unit, begin, , begins] of type === 'gap' ? [['[…]', start, start, true]] : type === 'said' && target === code ? units : []) {
         text += begins || missing ? `\n${new Date(1000 * begin).toISOString().slice(11, 19)} ${unit.trimStart()}` : unit
         missing = type === 'gap'
       }
