@@ -7,10 +7,19 @@ export class Search {
   // boxes: the elements with text; go(range): scrolls to a match; left(): called when the search is empty.
   constructor(boxes, go) {
     Object.assign(this, { boxes, go, ranges: [], at: 0 })
+    $('find').onclick = () => this.open($('finder').hidden)
     $('query').oninput = () => this.search()
     $('query').onkeydown = event => { if (event.key === 'Enter') { event.preventDefault(); this.step(event.shiftKey ? -1 : 1) } }
     $('previous').onclick = () => this.step(-1)
     $('next').onclick = () => this.step(1)
+  }
+
+  open(on) {
+    $('finder').hidden = !on
+    $('find').setAttribute('aria-expanded', on)
+    if (on) return $('query').focus()
+    $('query').value = ''
+    this.search()
   }
 
   // Begins with the newest match.
