@@ -29,6 +29,9 @@ MOST_WAITING = 32
 MOST_GUESSES, STRONG = 20, 16
 """Maximum number of wrong tokens per minute and address, and minimum token length after that."""
 
+MOST_LOGGED = 120
+"""Maximum number of lines about wrong tokens per minute, so that they cannot fill the log."""
+
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
@@ -82,6 +85,8 @@ class Limits:
     silent_s: float = 10.0  # limit for the first message; silence after which a slot is freed
     # Hashes of the wrong tokens received in the last minute, by address.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
+    # One entry for each line about a wrong token in the last minute.
+    logged: TTLCache[object, None] = field(default_factory=partial(TTLCache, 2 * MOST_LOGGED, 60.0))
     journal: Path | None = None  # folder of the ``Journal``; if ``None``, no text is stored
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
@@ -119,7 +124,9 @@ class Limits:
         if wait:
             raise RefusedError("guesses", "too many wrong tokens: wait a minute", status=429)
         if given and hash(given) not in wrong:
-            LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
+            if self.logged.currsize < MOST_LOGGED:
+                LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
+                self.logged[object()] = None
             self.guesses.setdefault(address, set()).add(hash(given))
         text = "missing or wrong token: add ?token=... to the address"
         raise RefusedError("token", text, status=401)
