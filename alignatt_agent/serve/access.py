@@ -113,23 +113,46 @@ class Limits:
         if origin and _split(origin).netloc != host and origin not in known:
             option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
             raise RefusedError("origin", f"origin {origin[:80]} is rejected: restart with {option}")
-        given, client = _shown(connection), connection.client
+        token, client = _shown(connection), connection.client
+        if not self.token:
+            return token
         address = ":".join(client.host.split(":")[:4]) if client else ""  # IPv6: the network part
         wrong = self.guesses.get(address, set())
         wait = len(wrong) >= MOST_GUESSES
-        accepted = [*(self.token or "").splitlines(), viewing and self.viewer_token]
-        open_to = [item for item in accepted if item and (not wait or len(item) >= STRONG)]
-        if not self.token or any(compare_digest(given.encode(), item.encode()) for item in open_to):
-            return given
+        if not wait or len(token) >= STRONG:
+            if _is_one_of(token, self.token.splitlines()):
+                return token
+            if _is_one_of(token, [self.viewer_token or ""]):
+                if viewing:
+                    return token
+                text = (
+                    "this is the viewers' token: to speak, put the speakers' token into the address"
+                )
+                raise RefusedError("token", text, status=401)
         if wait:
             raise RefusedError("guesses", "too many wrong tokens: wait a minute", status=429)
-        if given and hash(given) not in wrong:
+        if not token:
+            text = "this server requires a token: add ?token=... to the address"
+            raise RefusedError("token", text, status=401)
+        if hash(token) not in wrong:
             if self.logged.currsize < MOST_LOGGED:
                 LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
                 self.logged[object()] = None
-            self.guesses.setdefault(address, set()).add(hash(given))
-        text = "missing or wrong token: add ?token=... to the address"
-        raise RefusedError("token", text, status=401)
+            self.guesses.setdefault(address, set()).add(hash(token))
+        raise RefusedError("token", "wrong token: check ?token=... in the address", status=401)
+
+    def rights(self, connection: HTTPConnection) -> dict[str, bool]:
+        """Return what the token of a connection is good for, in addition to viewing."""
+        token = _shown(connection)
+        if not self.token:
+            return {"speaker": True, "unused_token": bool(token)}
+        return {"speaker": _is_one_of(token, self.token.splitlines()), "unused_token": False}
+
+
+def _is_one_of(token: str, tokens: Collection[str]) -> bool:
+    """Compare a token with all accepted ones, in a time that does not depend on its letters."""
+    matches = [compare_digest(token.encode(), item.encode()) for item in tokens if item]
+    return any(matches)
 
 
 def is_loopback(host: str) -> bool:

@@ -33,7 +33,8 @@ class Connection:
         self.token, self.speaking = "", False  # the client's token; whether the client is a speaker
         self._gone = False
         self.since = math.inf  # start of the current wait for a message
-        self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
+        self.wait = asyncio.timeout(None)  # the limit of the current wait for a message
+        self._limit_s = min(service.limits.silent_s, service.limits.idle_s)
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
         """Return the next message (audio or a JSON object) of at most ``largest`` bytes.
@@ -43,6 +44,8 @@ class Connection:
             WebSocketDisconnect: the client disconnected.
         """
         begin = self.since = time.monotonic()
+        # The limit begins here: the server's work since the last message is no silence.
+        self.wait = asyncio.timeout(self._limit_s)
         try:
             # asyncio.wait_for is not used: before Python 3.12, it may lose a cancellation.
             async with self.wait:
@@ -52,7 +55,7 @@ class Connection:
             raise RefusedError("idle", text, POLICY if self.since == begin else LATER) from None
         finally:
             self.since = math.inf
-        self.wait = asyncio.timeout(self._service.limits.idle_s)
+        self._limit_s = self._service.limits.idle_s
         if message["type"] == "websocket.disconnect":
             self._gone = True
             raise WebSocketDisconnect(message.get("code", 1005))

@@ -4,14 +4,14 @@ The text of an empty room is kept in memory for ``keep_s``; a journal, if config
 """
 
 import asyncio
-import re
 import secrets
 import time
+import unicodedata
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.journal import Journal
-from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Said, Tail
+from alignatt_agent.serve.messages import LINE, End, Event, Gap, Key, Message, Ready, Said, Tail
 
 MAX_EVENTS = 50_000
 """Maximum number of events in a room, enough for several hours in a few languages."""
@@ -19,7 +19,8 @@ MAX_EVENTS = 50_000
 MOST_DIGITS = 9
 """Maximum number of digits in an event number from a viewer."""
 
-_NAME = re.compile(r"[\w-]{1,64}")
+MAX_NAME = 64
+"""Maximum number of characters of a room name."""
 
 
 class Room:
@@ -36,6 +37,7 @@ class Room:
         self.held_until = 0.0  # until this time, no other speaker may begin a talk
         self.back: asyncio.Future[bool] | None = None  # result: whether the audio is resent
         self.lost = False  # whether the speaker's connection was lost
+        self.targets: set[str] = set()  # languages of the talk
         self._closed = False
         self._journal = journal or Journal()
         self._talk = ""
@@ -48,6 +50,7 @@ class Room:
         self._talk = secrets.token_hex(8)
         self.session = session
         self.tail = Tail.at(0.0)
+        self.targets = set()
         self._texts: list[str] = []
         self._dropped = 0  # number of old events that are no longer kept
         if session:
@@ -72,6 +75,7 @@ class Room:
             if isinstance(line, Tail):
                 self.tail = line
             else:
+                self._note(line)
                 self._keep(line.model_dump_json())
 
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
@@ -81,6 +85,8 @@ class Room:
         Returns all messages; the events contain their ids.
         """
         self.tail = tail or self.tail
+        for message in found:
+            self._note(message)
         texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
         lines = [*filter(None, texts), self.tail.model_dump_json()]
         try:
@@ -91,6 +97,10 @@ class Room:
             self._wake()
         named = zip(found, ids, strict=True)
         return [one.model_copy(update={"id": key}) if key else one for one, key in named]
+
+    def _note(self, message: Message) -> None:
+        if isinstance(message, Ready):
+            self.targets.update(message.targets)
 
     def _keep(self, text: str) -> str:
         self._texts.append(text)
@@ -151,11 +161,20 @@ class Room:
         self._news = asyncio.Event()
 
 
-def check_name(name: str) -> None:
-    """Reject an invalid room name."""
-    if not _NAME.fullmatch(name):
+def check_name(name: str) -> str:
+    """Return a room name in Unicode's composed form (NFC); reject an invalid name.
+
+    Keyboards and file systems write the same letter in composed or in decomposed form. Many scripts
+    write vowels as combining marks, which have no composed form.
+    """
+    composed = unicodedata.normalize("NFC", name)
+    valid = 1 <= len(composed) <= MAX_NAME and not unicodedata.category(composed[0]).startswith("M")
+    for character in composed:
+        valid = valid and (character in "_-" or unicodedata.category(character)[0] in "LMN")
+    if not valid:
         text = f"a room name must consist of 1 to 64 letters, digits, - or _, got {name[:80]!r}"
         raise RefusedError("room", text, status=400)
+    return composed
 
 
 class Rooms:
@@ -176,7 +195,7 @@ class Rooms:
 
     def find(self, name: str) -> Room | None:
         """Return a room, or ``None`` if it does not exist."""
-        return self._rooms.get(name)
+        return self._rooms.get(unicodedata.normalize("NFC", name))
 
     def enter(self, name: str, new: Room | None = None) -> Room:
         """Return a room, creating it if necessary; the caller must call ``leave`` later."""
@@ -218,9 +237,7 @@ class Rooms:
                 raise RefusedError("session", "this talk has ended: start a new talk")
             room = found[0]
         else:
-            if name is not None:
-                check_name(name)
-            name = name or secrets.token_urlsafe(12)
+            name = secrets.token_urlsafe(12) if name is None else check_name(name)
             room = self.find(name) or Room(name, self._journal)
         if not room.free.is_set():
             raise RefusedError("room-taken", f"room {room.name!r} already has a speaker", LATER)

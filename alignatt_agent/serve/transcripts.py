@@ -26,6 +26,10 @@ LATEST = 200
 
 def transcript(room: Room, target: str, kind: str) -> str:
     """Return the text of a target so far in one of ``FORMATS``; times are those of the speech."""
+    if target not in room.targets:
+        expected = ", ".join(sorted(room.targets))
+        text = f"this talk has no text in {target[:20]!r}; expected one of {expected}"
+        raise RefusedError("target", text, status=404)
     found = list(_said(room, target, LATEST if kind == "json" else 0))
     if not found:
         raise RefusedError("target", f"no text in {target[:20]!r} yet", status=404)

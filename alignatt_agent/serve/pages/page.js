@@ -30,7 +30,8 @@ async function setUp() {
     const answer = await fetch(address('health'))
     health = await answer.json()
   } catch { return fail('The server does not answer. Is the server running?') }
-  if (!health.targets) return fail('This server requires a token: add ?token=… to the address.')
+  if (!health.targets) return fail(`The server says: ${health.refused.message}`)
+  if (!health.speaker) return fail('This address has the token for viewers. To speak, use the address with the token for speakers.')
   const known = new Map(health.targets.map(item => [item.code, item]))
   view = new View(known, health.viewer_token ? { token: health.viewer_token } : {}, health.address, save)
   if (!isSecureContext) $('notice').textContent = INSECURE
