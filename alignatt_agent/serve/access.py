@@ -55,6 +55,22 @@ class RefusedError(AlignAttError):
         self.status = status or _STATUS[close]
 
 
+class ClosingError(RefusedError):
+    """The end of a talk's connection because the server stops.
+
+    ``kept`` tells whether the talk is stored and continues when the server is started again, and
+    ``audio_s`` the time up to which its text is complete.
+    """
+
+    def __init__(self, kept: bool, audio_s: float) -> None:
+        message = "the server is shutting down and does not store talks: save the text of this page"
+        if kept:
+            message = "the server is shutting down; the talk continues when it is started again"
+        super().__init__("closing", message, GOING)
+        self.kept = kept
+        self.audio_s = audio_s
+
+
 def gone(error: Exception) -> RefusedError:
     """Return the error for a talk whose engines failed."""
     return RefusedError(

@@ -131,7 +131,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
             text = f"unknown format {kind[:20]!r}; expected {', '.join(FORMATS)}"
             raise RefusedError("format", text, status=400)
         target = service.target_code(query.get("target", ""))
-        content = await asyncio.to_thread(transcript, room, target, kind)
+        content = await asyncio.to_thread(transcript, room, target, kind, query.get("talk", ""))
         file = f"{room.name}.{target}.{kind}"
         named = f'filename="{file}"' if file.isascii() else f"filename*=utf-8''{quote(file)}"
         headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}

@@ -5,13 +5,21 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
+from alignatt_agent.serve.access import (
+    GOING,
+    LATER,
+    MAX_MESSAGE,
+    POLICY,
+    TOO_BIG,
+    ClosingError,
+    RefusedError,
+)
 from alignatt_agent.serve.messages import Message
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
@@ -90,10 +98,17 @@ class Connection:
                 await self._socket.close(code, short)
         self._gone = True
 
-    async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
+    async def run_stream(
+        self,
+        stream: SpeakerStream,
+        listening: Coroutine[Any, Any, None],
+        stored: Callable[[], bool] | None = None,
+    ) -> None:
         """Run a speaker's stream until it fails, ``listening`` ends, or the server stops.
 
-        Unless the stream fails, the audio received so far is still translated.
+        Unless the stream fails, the audio received so far is still translated. If the server stops
+        and the talk is ``stored``, its open sentence stays open, because the client continues the
+        talk when the server is started again. ``None`` means that clients cannot continue.
 
         Raises:
             RefusedError: a message is invalid, the engines failed, or the server is stopping.
@@ -110,9 +125,14 @@ class Connection:
             if not running.done():
                 if stopped:
                     feeding.cancel()  # no more audio is accepted
-                stream.end()
+                if stopped and stored is not None and stored():
+                    stream.suspend()
+                else:
+                    stream.end()
                 await asyncio.wait({running})
             running.result()
+            if stopped and stored is not None:
+                raise ClosingError(kept=not stream.finished and stored(), audio_s=stream.audio_s)
             if stopped:
                 raise RefusedError("closing", "the server is shutting down", GOING)
             feeding.result()

@@ -116,7 +116,7 @@ class Service:
             talk = await opened.enter_async_context(
                 self.engines.open_stream(source, targets, context)
             )
-            room = self.rooms.take(request.room, request.session, request.new)
+            room = self.rooms.take(request.room, request.session, request.new, request.text_s)
             opened.callback(self.rooms.free, room)
             tail, lost = await _resume(talk, room.tail, request.kept_s)
 
@@ -152,6 +152,8 @@ class Service:
                 chunk_ms=config.chunk_ms,
                 policy=", ".join(policies),
                 model=self.model,
+                text_s=room.text_s or None,
+                earlier=room.earlier() or None,
             )
             await room.publish(ready, *lost, tail=tail)
             try:

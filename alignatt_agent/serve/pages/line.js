@@ -9,9 +9,9 @@ export class Line {
   constructor(url, start, { on, lost, back, over }) {
     // kept: the latest pieces of audio; first: the number of the oldest of them;
     // zero: the time of the talk at which piece 0 began, in seconds.
-    // ends: the end of the text of each language, in seconds of the talk.
+    // unsent: pieces of audio since the connection was lost; ends: the end of the text of each language, in seconds of the talk.
     // unanswered: start of the wait for an answer; waits: the server is restarting its engines.
-    Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false, ends: {} })
+    Object.assign(this, { url, start, on, lost, back, over, kept: [], first: 0, zero: null, tries: 0, ready: false, stopping: false, done: false, ends: {}, unsent: 0 })
     this.watching = setInterval(() => this.check(), 1000)
     this.connect()
   }
@@ -33,14 +33,17 @@ export class Line {
       if (message.type === 'ready') {
         // A restored connection continues the talk.
         this.start = { ...this.start, room: message.room, session: message.session, new: false }
-        this.ready = true; this.tries = 0
+        this.ready = true; this.tries = 0; this.stopped = ''
         this.zero ??= message.audio_s - this.first / 10
         this.sendFrom(10 * (message.audio_s - this.zero) - this.first)
         if (this.stopping) socket.send('{"type":"stop"}')
       }
       if (message.type === 'error' && message.final) {
         why = message.message; code = message.code
-        if (message.kept === false) for (const target in this.ends) this.ends[target] = message.audio_s
+        if (message.kept === false) {
+          for (const target in this.ends) this.ends[target] = message.audio_s
+          why += `. This page keeps the last ${KEPT / 600} minutes of your speech for the restart`
+        }
       }
       if (message.type === 'said' && message.units.length) this.ends[message.target] = message.units.at(-1)[2]
       if (message.type === 'end') this.done = true
@@ -58,7 +61,8 @@ export class Line {
       // Nothing that is said during a long wait for a free place may be published later.
       if (code === 'busy' && this.zero === null && this.tries > 1) return end(why)
       if (this.stopping && this.tries > 2) return end(why || 'The connection was lost while the last words were being translated.')
-      this.lost(why || closed.reason || 'The connection was lost')
+      if (code === 'closing') this.stopped ||= why // shown until the server is back
+      this.lost(why || this.stopped || closed.reason || 'The connection was lost')
       this.timer = setTimeout(() => this.connect(), WAITS[Math.min(this.tries++, WAITS.length - 1)])
     }
   }
@@ -75,6 +79,8 @@ export class Line {
   send(pcm) {
     this.kept.push(pcm)
     if (this.kept.length > KEPT) { this.kept.shift(); this.first++ }
+    this.unsent = this.ready ? 0 : this.unsent + 1
+    if (this.unsent === KEPT + 1) this.lost(`No connection for ${KEPT / 600} minutes; speech before that time is being lost`)
     if (this.asleep) { this.asleep = false; this.connect() }
     if (!this.ready || this.socket.readyState !== WebSocket.OPEN) return
     this.socket.send(pcm)

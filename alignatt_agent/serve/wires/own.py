@@ -58,7 +58,8 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
             for message in speech.room.missed(request.since):
                 await connection.send(message)
         try:
-            await connection.run_stream(speech.stream, _listen(connection, speech))
+            listening = _listen(connection, speech)
+            await connection.run_stream(speech.stream, listening, speech.room.stored)
         except RefusedError as error:
             moved = error.code == ELSEWHERE
             await speech.room.publish(SPEAKER_LOST if moved else refusal(error))
