@@ -21,7 +21,8 @@ Examples:
 
 Audio is never stored. Text is kept in memory until its room has been empty for ten minutes. With
 --journal DIR, text is also stored on disk, so that talks survive a server restart. After Ctrl-C,
-the server translates the last words of every speaker and then stops.
+the server translates the last words of every speaker and then stops. With --journal, the open
+sentence waits for the restart instead.
 
 exit status: 0 stopped by a signal; 1 engine failure; 2 failure before the start
 """

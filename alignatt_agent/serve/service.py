@@ -263,7 +263,10 @@ class Service:
             self.engines.restart_dead()
 
     async def drain(self) -> None:
-        """End all streams, translate their last words, and disconnect the viewers; idempotent."""
+        """End all streams and disconnect the viewers; idempotent.
+
+        The last words are translated, unless the journal has the talk, which then continues later.
+        """
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):

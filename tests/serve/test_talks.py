@@ -207,14 +207,14 @@ def test_a_lost_talk_does_not_replace_what_was_said_in_its_room_since(client):
 
 def test_a_talk_that_cannot_be_stored_is_not_called_kept(tmp_path):
     journal = tmp_path / "journal"
-    with live.Running(live.make_service(tmp_path, journal=journal)) as server:
-        with live.RemoteSocket(server.port) as socket:
-            ready = live.start(socket, room="talk", live=False)
-            shutil.rmtree(journal)
-            live.send(socket, live.TALK[:HALF])
-            live.until(socket, "said")
-            server.server.should_exit = True
-            closing = live.until(socket, "error")[-1]
+    running = live.Running(live.make_service(tmp_path, journal=journal))
+    with running as server, live.RemoteSocket(server.port) as socket:
+        ready = live.start(socket, room="talk", live=False)
+        shutil.rmtree(journal)
+        live.send(socket, live.TALK[:HALF])
+        live.until(socket, "said")
+        server.server.should_exit = True
+        closing = live.until(socket, "error")[-1]
     assert ready["session"]
     assert (closing["code"], closing["kept"]) == ("closing", False)
 
