@@ -41,6 +41,10 @@ class Journal:
         data = "".join(f"{line}\n" for line in lines).encode()
         return self._writer.submit(self._write, talk, self.folder / f"{talk}.jsonl", data)
 
+    def stores(self, talk: str) -> bool:
+        """Return whether all lines of a talk so far could be written."""
+        return self.folder is not None and talk not in self._broken
+
     def forget(self, talk: str) -> None:
         """Delete the file of a talk."""
         if self.folder is not None:

@@ -13,7 +13,7 @@ from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import Language
 from alignatt_agent.live.sentence_starts import begins_sentence
-from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.access import ClosingError, RefusedError
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
 T = TypeVar("T")
@@ -255,6 +255,14 @@ SPEAKER_LOST = Error(
 
 def refusal(error: RefusedError) -> Error:
     """Return the last message of a stream that cannot continue."""
+    if isinstance(error, ClosingError):
+        return Error(
+            code=error.code,
+            message=str(error),
+            final=True,
+            kept=error.kept,
+            audio_s=round(error.audio_s, 2),
+        )
     return Error(code=error.code, message=str(error), final=True)
 
 

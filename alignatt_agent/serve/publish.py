@@ -37,7 +37,7 @@ def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
     room, _, target = name.partition(":")
     if urlsplit(url).scheme not in ("http", "https"):
         raise ConfigError(f"--publish: expected ROOM:LANGUAGE=https://..., got {name[:80]!r}")
-    check_name(room)
+    room = check_name(room)
     code = language(target).code
     if known and code not in known:
         raise ConfigError(f"--publish: the language must be one of {', '.join(known)}; got {code}")

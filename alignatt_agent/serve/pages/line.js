@@ -42,7 +42,7 @@ export class Line {
       if (message.type === 'ready') {
         // A restored connection continues the talk.
         this.start = { ...this.start, room: message.room, session: message.session, new: false }
-        this.ready = true; this.tries = 0
+        this.ready = true; this.tries = 0; this.stopped = ''
         this.zero ??= message.audio_s - PIECE * this.first
         this.sendFrom((message.audio_s - this.zero) / PIECE - this.first)
         if (this.stopping) socket.send('{"type":"stop"}')
@@ -68,7 +68,8 @@ export class Line {
       if (this.zero === null) { this.first += this.kept.length; this.kept = [] }
       if (code === 'busy' && this.zero === null && this.tries > 1) return end(why)
       if (this.stopping && this.tries > 2) return end(why || say('unfinished'))
-      this.lost(why || closed.reason || say('connlost'))
+      if (code === 'closing') this.stopped ||= why // shown until the server is back
+      this.lost(why || this.stopped || closed.reason || say('connlost'))
       this.timer = setTimeout(() => this.connect(), WAITS[Math.min(this.tries++, WAITS.length - 1)])
     }
   }

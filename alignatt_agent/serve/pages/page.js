@@ -36,7 +36,7 @@ async function setUp() {
     health = await answer.json()
   } catch { return cannotStart(say('noserver')) }
   if (!health.targets) {
-    const { code, message } = health.refused ?? { message: say('needtoken') }
+    const { code, message } = health.refused
     return cannotStart(say('says', refusal(code, message)))
   }
   const known = new Map(health.targets.map(target => [target.code, target]))
