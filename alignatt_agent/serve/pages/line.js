@@ -23,6 +23,8 @@ export class Line {
   }
 
   connect() {
+    // Nothing that is said before the talk begins is published: a new attempt begins without the earlier audio.
+    if (this.zero === null) { this.first += this.kept.length; this.kept = [] }
     const socket = this.socket = new WebSocket(this.url)
     if (this.zero !== null) this.start.kept_s = Math.max(0, this.zero + PIECE * this.first)
     const ends = Object.values(this.ends)
@@ -64,8 +66,6 @@ export class Line {
       if (code === 'idle' && !this.stopping) { this.asleep = true; return this.lost(say('idle')) }
       // 1008, 1009: another attempt would not help.
       if (closed.code === 1008 || closed.code === 1009) return end(why || closed.reason)
-      // Nothing that is said before the talk begins is published later.
-      if (this.zero === null) { this.first += this.kept.length; this.kept = [] }
       if (code === 'busy' && this.zero === null && this.tries > 1) return end(why)
       if (this.stopping && this.tries > 2) return end(why || say('unfinished'))
       if (code === 'closing') this.stopped ||= why // shown until the server is back
