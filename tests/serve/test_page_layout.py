@@ -1,4 +1,4 @@
-"""Where things are on the pages: the text keeps half of the window, and nothing needed is hidden."""
+"""Where things are on the pages: the text keeps half of the window, and nothing is hidden."""
 
 import pytest
 
@@ -17,7 +17,8 @@ OVERLAPS = """box => {
   return others.filter(other => {
     const place = other.getBoundingClientRect()
     return !other.matches(box) && place.width && place.left < rectangle.right
-      && place.right > rectangle.left && place.top < rectangle.bottom && place.bottom > rectangle.top
+      && place.right > rectangle.left && place.top < rectangle.bottom
+      && place.bottom > rectangle.top
   }).map(other => other.id)
 }"""
 LAST_LETTER = """(() => {
@@ -28,7 +29,8 @@ LAST_LETTER = """(() => {
   return [top, bottom, scrollY]
 })()"""
 SEVERAL = """Object.assign(READY, { title: 'A talk', targets: ['de', 'zh', 'it'], languages: [
-  { code: 'de', name: 'German' }, { code: 'zh', name: 'Chinese' }, { code: 'it', name: 'Italian' }] })"""
+  { code: 'de', name: 'German' }, { code: 'zh', name: 'Chinese' },
+  { code: 'it', name: 'Italian' }] })"""
 SWEDISH = "Object.defineProperty(navigator, 'languages', { value: ['sv'] });"
 
 

@@ -1,4 +1,4 @@
-"""What the speaker's page says is true: before Start, in a browser's pause, and while catching up."""
+"""What the speaker's page says is true: before Start, in a browser's pause, while catching up."""
 
 import re
 

@@ -82,6 +82,7 @@ $('room').oninput = checkRoom
 function restore() {
   if (!talk.room) return
   for (const message of talk.copy) show(message)
+  if (talk.copy.length) view.time(talk.audio_s ?? 0)
   restored = new EventSource(address('events', { room: talk.room, since: talk.since ?? '' }))
   restored.onmessage = ({ data, lastEventId }) => {
     const message = { ...JSON.parse(data), id: lastEventId }

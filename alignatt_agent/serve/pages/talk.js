@@ -2,13 +2,14 @@
 const COPIED = ['ready', 'said', 'gap', 'end']
 
 export class Talk {
-  // room, session: from the server; since: id of the last message; copy: messages.
+  // room, session: from the server; since: id of the last message; copy: messages; audio_s: length of the talk.
   constructor() { Object.assign(this, { copy: [] }, JSON.parse(sessionStorage.getItem('talk'))) }
 
   note(message) {
     if (message.type === 'ready' && !message.resumed) { this.copy = []; this.over = false }
     if (message.session) { this.room = message.room; this.session = message.session }
     if (message.id) this.since = message.id
+    if (message.audio_s !== undefined) this.audio_s = message.audio_s
     if (COPIED.includes(message.type)) this.keep(message)
     // Of the recognized speech, the finished sentences are kept.
     if (message.type === 'heard' && message.closed.length) this.keep({ ...message, words: [], accessible: 0 })
@@ -21,8 +22,8 @@ export class Talk {
 
   save() {
     this.later = clearTimeout(this.later)
-    const { room, session, since, over, copy } = this
-    try { sessionStorage.setItem('talk', JSON.stringify({ room, session, since, over, copy })) }
+    const { room, session, since, over, copy, audio_s } = this
+    try { sessionStorage.setItem('talk', JSON.stringify({ room, session, since, over, copy, audio_s })) }
     catch { sessionStorage.setItem('talk', JSON.stringify({ room, session, over })) } // the storage is full; the server has the text
   }
 
@@ -41,7 +42,7 @@ export class Talk {
   }
 
   // The next start begins another talk; the text is removed.
-  renew() { this.over = true; this.copy = []; delete this.since; this.save() }
+  renew() { this.over = true; this.copy = []; delete this.since; delete this.audio_s; this.save() }
 
   // The server has discarded the talk.
   lost() { delete this.session; this.save() }
