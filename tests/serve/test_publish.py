@@ -172,7 +172,9 @@ def test_whatever_a_proxy_answers_captions_are_sent_again(tmp_path, answer, capl
 
 
 @pytest.mark.parametrize("posted", [0, 1])
-def test_what_was_said_but_not_posted_before_a_crash_is_posted_after_it(tmp_path, posted, monkeypatch):
+def test_what_was_said_but_not_posted_before_a_crash_is_posted_after_it(
+    tmp_path, posted, monkeypatch
+):
     """The journal of a server that was killed is what it holds at any moment."""
     monkeypatch.setattr("alignatt_agent.serve.app.STOP_S", 0.1)
     before, copied = tmp_path / "before", tmp_path / "copied"
