@@ -20,6 +20,7 @@ from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedE
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
 from alignatt_agent.serve.service import Service, sampling_rate
+from alignatt_agent.speech.sentences import ends_after
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
@@ -176,9 +177,21 @@ class _Transcription(_Session):
             await self._tell_item("completed", transcript=transcript, usage=usage)
             self._open = False
             self._sent = max(0, self._sent - len(sentence))
-        # Two successive transcripts agree on these words, and they are old enough to be translated.
-        agreed = sum(state != "new" for _, _, _, state in message.words)
-        await self._send_words(message.words, min(agreed, message.accessible))
+        await self._send_words(message.words, self._certain(message))
+
+    def _certain(self, heard: Heard) -> int:
+        """Return the number of words of the open sentence that can be sent.
+
+        Two successive transcripts agree on these words, and they are old enough to be translated.
+        """
+        agreed = sum(state != "new" for _, _, _, state in heard.words)
+        count = min(agreed, heard.accessible)
+        texts = [text.strip() for text, _, _, _ in heard.words]
+        (spoken,) = self._targets()
+        for end in range(1, count):
+            if ends_after(texts, end, spoken):
+                return end  # the later words probably belong to the next item
+        return count
 
     async def _send_words(self, words: Sequence[tuple[Any, ...]], count: int) -> None:
         """Send the first ``count`` words of the open sentence that were not sent yet."""
