@@ -78,7 +78,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         AppStatus.enable_automatic_graceful_drain = False  # ``drain`` first sends the last text
         watching = asyncio.create_task(service.watch())
-        posting = [asyncio.create_task(publish(service.viewer, item)) for item in limits.publish]
+        posting = [asyncio.create_task(publish(service.publisher, item)) for item in limits.publish]
         try:
             yield
         finally:

@@ -222,6 +222,15 @@ class Tail(Message):
         return cls(audio_s=audio_s, start_s=audio_s, closed_s=audio_s, said={})
 
 
+class Posted(Message):
+    """The position up to which the captions of a talk were posted; only the journal has it."""
+
+    type: Literal["posted"] = "posted"
+    destination: str  # a hash, because the address contains a secret
+    event: int  # number of an event of the talk, from 1
+    units: int  # number of units of this event that were posted
+
+
 class Key(Strict):
     """The first line of a journal file: the talk's room and the key that resumes the talk."""
 
@@ -230,7 +239,7 @@ class Key(Strict):
 
 
 LINE: TypeAdapter[Message] = TypeAdapter(
-    Annotated[Ready | Said | Gap | Error | End | Tail, Field(discriminator="type")]
+    Annotated[Ready | Said | Gap | Error | End | Tail | Posted, Field(discriminator="type")]
 )
 """Parser of the messages that rooms and journals keep."""
 

@@ -19,6 +19,7 @@ from alignatt_agent.serve.messages import (
     Gap,
     Key,
     Message,
+    Posted,
     Ready,
     Said,
     Tail,
@@ -45,7 +46,8 @@ class Room:
 
     def __init__(self, name: str, journal: Journal | None = None) -> None:
         self.name = name
-        self.viewers = 0
+        self.viewers = self.publishers = 0
+        self.problems: dict[str, str] = {}  # faults of publishers, by destination
         self.free = asyncio.Event()  # set while the room is free
         self.free.set()
         self.held_until = 0.0  # until this time, no other speaker may begin a talk
@@ -70,6 +72,9 @@ class Room:
         self.tail = Tail.at(text_s)
         self.text_s = text_s
         self.title = ""
+        self.restored = 0  # number of events that come from the journal
+        self._written = 0.0
+        self._posted: dict[str, tuple[int, int]] = {}
         self.targets: set[str] = set()  # languages of the talk
         self._texts = []
         self._dropped = 0  # number of old events that are no longer kept
@@ -88,16 +93,43 @@ class Room:
         for talk in (self._talk, *self._earlier):
             self._journal.forget(talk)
 
-    def restore(self, talk: str, session: str, lines: Sequence[Message]) -> None:
-        """Restore a talk from the journal; an older talk of this room becomes an earlier one."""
+    def restore(
+        self, talk: str, session: str, lines: Sequence[Message], written: float = 0.0
+    ) -> None:
+        """Restore a talk from the journal; an older talk of this room becomes an earlier one.
+
+        ``written`` is the Unix time of the last line.
+        """
         self.begin(keep=True)
         self._talk, self.session = talk, session
         for line in lines:
             if isinstance(line, Tail):
                 self.tail = line
+            elif isinstance(line, Posted):
+                self._posted[line.destination] = line.event, line.units
             else:
                 self._note(line)
                 self._keep(line.model_dump_json())
+        self.restored = self._dropped + len(self._texts)
+        self._written = written
+
+    def age(self, number: int, audio_s: float) -> float:
+        """Return the approximate age of an event from before a restart; 0 for later events."""
+        if number > self.restored:
+            return 0.0
+        return max(0.0, time.time() - self._written + self.tail.audio_s - audio_s)
+
+    def posted(self, destination: str) -> tuple[int, int]:
+        """Return the last event of this talk that was posted, and the number of its units."""
+        return self._posted.get(destination, (0, 0))
+
+    def note_posted(self, destination: str, event_id: str, units: int) -> None:
+        """Record that the text up to these units of an event was posted."""
+        talk, _, number = event_id.partition(".")
+        if talk == self._talk:
+            self._posted[destination] = int(number), units
+            line = Posted(destination=destination, event=int(number), units=units)
+            self._journal.append(talk, line.model_dump_json())
 
     async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
         """Send events to all viewers; keep the events and the new state.
@@ -237,9 +269,9 @@ class Rooms:
         self._journal = journal or Journal()
         self._rooms: dict[str, Room] = {}
         self._left: dict[str, float] = {}  # time at which each room became empty
-        for talk, key, lines in self._journal.talks():
+        for talk, key, lines, written in self._journal.talks():
             room = self.enter(key.room)
-            room.restore(talk, key.session, lines)
+            room.restore(talk, key.session, lines, written)
             self.free(room)
 
     def __iter__(self) -> Iterator[Room]:
@@ -256,7 +288,7 @@ class Rooms:
 
     def leave(self, room: Room) -> None:
         """Record that a speaker or viewer left; remove an empty room without text."""
-        if room.viewers or not room.free.is_set():
+        if room.viewers or room.publishers or not room.free.is_set():
             return
         if any(room.messages()):
             self._left[room.name] = time.monotonic()

@@ -124,7 +124,10 @@ class Service:
                 found = await room.publish(*found, tail=_after(room.tail, found))
                 status = next(one for one in found if isinstance(one, Status))
                 self.metrics.step(status, request.live)
-                await deliver(found)
+                more = {"viewers": room.viewers, "problems": self._problems(room) or None}
+                await deliver(
+                    [one.model_copy(update=more) if one is status else one for one in found]
+                )
 
             config = self.engines.resolved.config
             stream = SpeakerStream(
@@ -161,6 +164,13 @@ class Service:
             finally:
                 if stream.finished:
                     await room.publish(tail=Tail.at(stream.audio_s))
+
+    def _problems(self, room: Room) -> tuple[str, ...]:
+        """Return the faults that do not stop the talk in a room."""
+        problems = list(room.problems.values())
+        if self.limits.journal is not None and not room.stored():
+            problems.append("The server cannot store this talk (see its log); save the text.")
+        return tuple(problems)
 
     def languages(
         self, source: str | None, targets: Sequence[str]
@@ -223,6 +233,17 @@ class Service:
         if self.viewers >= self.limits.max_viewers:
             raise _full("viewer", self.viewers)
         return name
+
+    @contextlib.contextmanager
+    def publisher(self, name: str) -> Iterator[Room]:
+        """Keep a room for a publisher of its captions, who is not counted as a viewer."""
+        room = self.rooms.enter(check_name(name))
+        room.publishers += 1
+        try:
+            yield room
+        finally:
+            room.publishers -= 1
+            self.rooms.leave(room)
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
