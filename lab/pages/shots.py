@@ -84,7 +84,7 @@ def record_talks(path: Path) -> None:
 
 
 def photograph(address: str, camera: Photographer, recording: Path) -> list[float]:
-    """Play the recording on the page at ``address``; returns the seconds that each reason stayed."""
+    """Play the recording on the page at ``address``; return how many seconds each reason stayed."""
     with chromium() as browser:
         tabs = Tabs(browser)
         page = open_page(tabs, address)
