@@ -29,6 +29,9 @@ MOST_WAITING = 32
 MOST_GUESSES, STRONG = 20, 16
 """Maximum number of wrong tokens per minute and address, and minimum token length after that."""
 
+MOST_LOGGED = 120
+"""Maximum number of lines about wrong tokens per minute, so that they cannot fill the log."""
+
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
@@ -50,6 +53,22 @@ class RefusedError(AlignAttError):
         self.code = code
         self.close = close
         self.status = status or _STATUS[close]
+
+
+class ClosingError(RefusedError):
+    """The end of a talk's connection because the server stops.
+
+    ``kept`` tells whether the talk is stored and continues when the server is started again, and
+    ``audio_s`` the time up to which its text is complete.
+    """
+
+    def __init__(self, kept: bool, audio_s: float) -> None:
+        message = "the server is shutting down and does not store talks: save the text of this page"
+        if kept:
+            message = "the server is shutting down; the talk continues when it is started again"
+        super().__init__("closing", message, GOING)
+        self.kept = kept
+        self.audio_s = audio_s
 
 
 def gone(error: Exception) -> RefusedError:
@@ -82,6 +101,8 @@ class Limits:
     silent_s: float = 10.0  # limit for the first message; silence after which a slot is freed
     # Hashes of the wrong tokens received in the last minute, by address.
     guesses: TTLCache[str, set[int]] = field(default_factory=partial(TTLCache, 10_000, 60.0))
+    # One entry for each line about a wrong token in the last minute.
+    logged: TTLCache[object, None] = field(default_factory=partial(TTLCache, 2 * MOST_LOGGED, 60.0))
     journal: Path | None = None  # folder of the ``Journal``; if ``None``, no text is stored
 
     def viewers(self, base: str, path: str = "/", **query: str) -> str:
@@ -108,21 +129,46 @@ class Limits:
         if origin and _split(origin).netloc != host and origin not in known:
             option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
             raise RefusedError("origin", f"origin {origin[:80]} is rejected: restart with {option}")
-        given, client = _shown(connection), connection.client
+        token, client = _shown(connection), connection.client
+        if not self.token:
+            return token
         address = ":".join(client.host.split(":")[:4]) if client else ""  # IPv6: the network part
         wrong = self.guesses.get(address, set())
         wait = len(wrong) >= MOST_GUESSES
-        accepted = [*(self.token or "").splitlines(), viewing and self.viewer_token]
-        open_to = [item for item in accepted if item and (not wait or len(item) >= STRONG)]
-        if not self.token or any(compare_digest(given.encode(), item.encode()) for item in open_to):
-            return given
+        if not wait or len(token) >= STRONG:
+            if _is_one_of(token, self.token.splitlines()):
+                return token
+            if _is_one_of(token, [self.viewer_token or ""]):
+                if viewing:
+                    return token
+                text = (
+                    "this is the viewers' token: to speak, put the speakers' token into the address"
+                )
+                raise RefusedError("token", text, status=401)
         if wait:
             raise RefusedError("guesses", "too many wrong tokens: wait a minute", status=429)
-        if given and hash(given) not in wrong:
-            LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
-            self.guesses.setdefault(address, set()).add(hash(given))
-        text = "missing or wrong token: add ?token=... to the address"
-        raise RefusedError("token", text, status=401)
+        if not token:
+            text = "this server requires a token: add ?token=... to the address"
+            raise RefusedError("token", text, status=401)
+        if hash(token) not in wrong:
+            if self.logged.currsize < MOST_LOGGED:
+                LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
+                self.logged[object()] = None
+            self.guesses.setdefault(address, set()).add(hash(token))
+        raise RefusedError("token", "wrong token: check ?token=... in the address", status=401)
+
+    def rights(self, connection: HTTPConnection) -> dict[str, bool]:
+        """Return what the token of a connection is good for, in addition to viewing."""
+        token = _shown(connection)
+        if not self.token:
+            return {"speaker": True, "unused_token": bool(token)}
+        return {"speaker": _is_one_of(token, self.token.splitlines()), "unused_token": False}
+
+
+def _is_one_of(token: str, tokens: Collection[str]) -> bool:
+    """Compare a token with all accepted ones, in a time that does not depend on its letters."""
+    matches = [compare_digest(token.encode(), item.encode()) for item in tokens if item]
+    return any(matches)
 
 
 def is_loopback(host: str) -> bool:

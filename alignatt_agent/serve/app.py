@@ -11,7 +11,7 @@ import traceback
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette.event import ServerSentEvent
@@ -21,7 +21,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,6 +31,7 @@ from alignatt_agent.policy import REASONS
 from alignatt_agent.serve.access import BROKEN, LATER, MOST_WAITING, Limits, RefusedError, gone
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.publish import publish
+from alignatt_agent.serve.rooms import check_name
 from alignatt_agent.serve.service import STOP_S, Service
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 from alignatt_agent.serve.wires import WIRES
@@ -77,7 +78,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         AppStatus.enable_automatic_graceful_drain = False  # ``drain`` first sends the last text
         watching = asyncio.create_task(service.watch())
-        posting = [asyncio.create_task(publish(service.viewer, item)) for item in limits.publish]
+        posting = [asyncio.create_task(publish(service.publisher, item)) for item in limits.publish]
         try:
             yield
         finally:
@@ -88,9 +89,8 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
     async def events(request: Request) -> Response:
         limits.check(request, viewing=True)
-        name = request.query_params.get("room", "")
+        name = service.admit(request.query_params.get("room", ""))
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        service.admit(name)
 
         async def stream() -> AsyncIterator[ServerSentEvent]:
             with service.viewer(name) as room:
@@ -106,8 +106,13 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
         try:
             limits.check(request, viewing=True)
             found |= {"viewer_token": limits.viewer_token, "address": limits.address}
-        except RefusedError:  # a load balancer needs no token
-            found = {"status": found["status"], "token": True}
+            found |= limits.rights(request)
+        except RefusedError as error:  # a load balancer needs no token
+            found = {
+                "status": found["status"],
+                "token": error.code in ("token", "guesses"),
+                "refused": {"code": error.code, "message": str(error)},
+            }
         return JSONResponse(found, 200 if found["status"] == "ok" else 503)
 
     async def metrics(request: Request) -> Response:
@@ -117,7 +122,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
     async def download(request: Request) -> Response:
         limits.check(request, viewing=True)
         query = request.query_params
-        name, target = query.get("room", ""), query.get("target", "")
+        name = query.get("room", "")
         kind = "json" if request.url.path.endswith("json") else query.get("format", "srt")
         room = service.rooms.find(name)
         if room is None:
@@ -125,15 +130,26 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
         if kind not in FORMATS:
             text = f"unknown format {kind[:20]!r}; expected {', '.join(FORMATS)}"
             raise RefusedError("format", text, status=400)
-        content = await asyncio.to_thread(transcript, room, target, kind)
+        target = service.target_code(query.get("target", ""))
+        content = await asyncio.to_thread(transcript, room, target, kind, query.get("talk", ""))
         file = f"{room.name}.{target}.{kind}"
         named = f'filename="{file}"' if file.isascii() else f"filename*=utf-8''{quote(file)}"
         headers = {"content-disposition": f"attachment; {named}", "cache-control": "no-store"}
         return Response(content, media_type=FORMATS[kind], headers=headers)
 
     async def captions(request: Request) -> Response:
-        query = request.query_params
-        if query.get("target") and query.get("lines") != "all":
+        query = dict(request.query_params)
+        overlay = query.get("target") and query.get("lines") != "all"
+        if target := query.get("target"):
+            try:
+                query["target"] = service.target_code(target)
+            except RefusedError:
+                if overlay:
+                    raise
+                del query["target"]  # the viewer chooses a language
+            if query.get("target") != target:
+                return RedirectResponse(f"captions?{urlencode(query)}")
+        if overlay:
             headers = {"content-security-policy": _policy(limits.embed, " 'unsafe-inline'")}
             return FileResponse(PAGES / "overlay.html", headers=headers)
         return FileResponse(PAGES / "captions.html")
@@ -143,7 +159,11 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
 
         limits.check(request, viewing=True)
         given = request.query_params
-        query = {key: given[key][:64] for key in ("room", "target") if given.get(key)}
+        query = {}
+        if name := given.get("room"):
+            query["room"] = check_name(name)
+        if target := given.get("target"):
+            query["target"] = service.target_code(target)
         link = limits.viewers(str(request.base_url), given.get("path", "/")[:200], **query)
         segno.make(link).save(found := io.BytesIO(), kind="svg", scale=8, light="white")
         return Response(found.getvalue(), media_type="image/svg+xml")

@@ -21,7 +21,8 @@ Examples:
 
 Audio is never stored. Text is kept in memory until its room has been empty for ten minutes. With
 --journal DIR, text is also stored on disk, so that talks survive a server restart. After Ctrl-C,
-the server translates the last words of every speaker and then stops.
+the server translates the last words of every speaker and then stops. With --journal, the open
+sentence waits for the restart instead.
 
 exit status: 0 stopped by a signal; 1 engine failure; 2 failure before the start
 """
@@ -47,6 +48,7 @@ from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
 from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.output import unblocked
 from alignatt_agent.serve.publish import destination
 
 _ADDRESS = re.compile(r"(https?://[\w.:\[\]-]+)(/[\w/.~-]*)?")
@@ -96,8 +98,20 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
     resolved = runtime.resolve(config)
     for item in limits.publish:
         destination(item, [*resolved.head_sets, config.source_language])
-    if cluster is not None:
-        return serve_on_ray(arguments, resolved, limits, cluster, replicas)
+    with unblocked():
+        if cluster is not None:
+            return serve_on_ray(arguments, resolved, limits, cluster, replicas)
+        return serve_here(arguments, resolved, limits, runtime, begin)
+
+
+def serve_here(
+    arguments: Namespace,
+    resolved: Resolved,
+    limits: Limits,
+    runtime: Runtime,
+    begin: Callable[[str], None] | None,
+) -> int:
+    """Serve with engines of this machine until a signal arrives; return the exit status."""
     # These imports take seconds, so the arguments are checked first.
     from alignatt_agent.serve.engines import SharedEngines
     from alignatt_agent.serve.server import Server, listen

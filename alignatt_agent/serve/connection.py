@@ -5,13 +5,21 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from alignatt_agent.serve.access import GOING, LATER, MAX_MESSAGE, POLICY, TOO_BIG, RefusedError
+from alignatt_agent.serve.access import (
+    GOING,
+    LATER,
+    MAX_MESSAGE,
+    POLICY,
+    TOO_BIG,
+    ClosingError,
+    RefusedError,
+)
 from alignatt_agent.serve.messages import Message
 from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
@@ -33,7 +41,8 @@ class Connection:
         self.token, self.speaking = "", False  # the client's token; whether the client is a speaker
         self._gone = False
         self.since = math.inf  # start of the current wait for a message
-        self.wait = asyncio.timeout(min(service.limits.silent_s, service.limits.idle_s))
+        self.wait = asyncio.timeout(None)  # the limit of the current wait for a message
+        self._limit_s = min(service.limits.silent_s, service.limits.idle_s)
 
     async def receive(self, largest: int = MAX_MESSAGE) -> bytes | dict[str, Any]:
         """Return the next message (audio or a JSON object) of at most ``largest`` bytes.
@@ -43,6 +52,8 @@ class Connection:
             WebSocketDisconnect: the client disconnected.
         """
         begin = self.since = time.monotonic()
+        # The limit begins here: the server's work since the last message is no silence.
+        self.wait = asyncio.timeout(self._limit_s)
         try:
             # asyncio.wait_for is not used: before Python 3.12, it may lose a cancellation.
             async with self.wait:
@@ -52,7 +63,7 @@ class Connection:
             raise RefusedError("idle", text, POLICY if self.since == begin else LATER) from None
         finally:
             self.since = math.inf
-        self.wait = asyncio.timeout(self._service.limits.idle_s)
+        self._limit_s = self._service.limits.idle_s
         if message["type"] == "websocket.disconnect":
             self._gone = True
             raise WebSocketDisconnect(message.get("code", 1005))
@@ -87,10 +98,17 @@ class Connection:
                 await self._socket.close(code, short)
         self._gone = True
 
-    async def run_stream(self, stream: SpeakerStream, listening: Coroutine[Any, Any, None]) -> None:
+    async def run_stream(
+        self,
+        stream: SpeakerStream,
+        listening: Coroutine[Any, Any, None],
+        stored: Callable[[], bool] | None = None,
+    ) -> None:
         """Run a speaker's stream until it fails, ``listening`` ends, or the server stops.
 
-        Unless the stream fails, the audio received so far is still translated.
+        Unless the stream fails, the audio received so far is still translated. If the server stops
+        and the talk is ``stored``, its open sentence stays open, because the client continues the
+        talk when the server is started again. ``None`` means that clients cannot continue.
 
         Raises:
             RefusedError: a message is invalid, the engines failed, or the server is stopping.
@@ -107,9 +125,14 @@ class Connection:
             if not running.done():
                 if stopped:
                     feeding.cancel()  # no more audio is accepted
-                stream.end()
+                if stopped and stored is not None and stored():
+                    stream.suspend()
+                else:
+                    stream.end()
                 await asyncio.wait({running})
             running.result()
+            if stopped and stored is not None:
+                raise ClosingError(kept=not stream.finished and stored(), audio_s=stream.audio_s)
             if stopped:
                 raise RefusedError("closing", "the server is shutting down", GOING)
             feeding.result()

@@ -41,6 +41,10 @@ class Journal:
         data = "".join(f"{line}\n" for line in lines).encode()
         return self._writer.submit(self._write, talk, self.folder / f"{talk}.jsonl", data)
 
+    def stores(self, talk: str) -> bool:
+        """Return whether all lines of a talk so far could be written."""
+        return self.folder is not None and talk not in self._broken
+
     def forget(self, talk: str) -> None:
         """Delete the file of a talk."""
         if self.folder is not None:
@@ -50,16 +54,21 @@ class Journal:
         """Wait until all lines are written."""
         self._writer.submit(int).result()
 
-    def talks(self) -> Iterator[tuple[str, Key, list[Message]]]:
-        """Yield talks with their keys and messages, oldest first; remove incomplete last lines."""
+    def talks(self) -> Iterator[tuple[str, Key, list[Message], float]]:
+        """Yield talks, oldest first: name, key, messages, and Unix time of the last line.
+
+        Incomplete last lines are removed.
+        """
         files = self.folder.glob("*.jsonl") if self.folder else ()
         for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+            written = path.stat().st_mtime
             data = path.read_bytes()
             os.truncate(path, whole := data.rfind(b"\n") + 1)
             try:
                 if lines := data[:whole].splitlines():
                     key = Key.model_validate_json(lines[0])
-                    yield path.stem, key, [LINE.validate_json(line) for line in lines[1:]]
+                    messages = [LINE.validate_json(line) for line in lines[1:]]
+                    yield path.stem, key, messages, written
             except ValueError as error:
                 LOGGER.error("skipped %s: %s", path, " ".join(str(error).split()))
 

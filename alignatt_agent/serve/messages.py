@@ -13,7 +13,7 @@ from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import Language
 from alignatt_agent.live.sentence_starts import begins_sentence
-from alignatt_agent.serve.access import RefusedError
+from alignatt_agent.serve.access import ClosingError, RefusedError
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
 T = TypeVar("T")
@@ -62,6 +62,9 @@ class Start(Strict):
     new: bool = False  # begin a new talk in the same room
     # Start of the audio of that talk that the client has kept and will resend.
     kept_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    # End of the text that the client has. If the server has lost the talk in a restart and ``room``
+    # is empty, the talk continues in that room from this time on.
+    text_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     since: str | None = None  # ``id`` of the last message received in that talk
     live: bool = True  # process waiting audio in longer steps
     # Names and terms of the talk; default: as configured.
@@ -89,6 +92,17 @@ class TargetLanguage(Strict):
         return cls(code=known.code, name=known.name, spaced=known.spaced, rtl=known.rtl)
 
 
+class EarlierTalk(Strict):
+    """A finished talk of a room, which ``/transcript?talk=...`` still offers after the next talk.
+
+    ``talk`` is also the part before the dot in the ``id`` of the talk's messages.
+    """
+
+    talk: str
+    title: str
+    targets: tuple[str, ...]
+
+
 class Ready(Event):
     """The start or continuation of a talk at ``audio_s``; only the speaker receives ``session``."""
 
@@ -105,6 +119,10 @@ class Ready(Event):
     chunk_ms: int
     policy: str
     model: str
+    # Start of the text that the server has, in a talk that continues although the server stored
+    # nothing before its restart; omitted if the server has the whole text.
+    text_s: Maybe[float] = None
+    earlier: Maybe[tuple[EarlierTalk, ...]] = None  # finished talks of this room, oldest first
 
 
 class Said(Event):
@@ -131,6 +149,10 @@ class Error(Event):
     code: str
     message: str
     final: bool
+    # With the code ``closing``: whether the server stores the talk and continues it when it is
+    # started again, and the time up to which its text is complete.
+    kept: Maybe[bool] = None
+    audio_s: Maybe[float] = None
 
 
 class End(Event):
@@ -181,6 +203,8 @@ class Status(Message):
     step_ms: int
     stages: dict[str, int]
     rtf: float
+    viewers: Maybe[int] = None  # number of viewers of the room
+    problems: Maybe[tuple[str, ...]] = None  # faults that do not stop the talk, one sentence each
 
 
 class Tail(Message):
@@ -198,6 +222,15 @@ class Tail(Message):
         return cls(audio_s=audio_s, start_s=audio_s, closed_s=audio_s, said={})
 
 
+class Posted(Message):
+    """The position up to which the captions of a talk were posted; only the journal has it."""
+
+    type: Literal["posted"] = "posted"
+    destination: str  # a hash, because the address contains a secret
+    event: int  # number of an event of the talk, from 1
+    units: int  # number of units of this event that were posted
+
+
 class Key(Strict):
     """The first line of a journal file: the talk's room and the key that resumes the talk."""
 
@@ -206,7 +239,7 @@ class Key(Strict):
 
 
 LINE: TypeAdapter[Message] = TypeAdapter(
-    Annotated[Ready | Said | Gap | Error | End | Tail, Field(discriminator="type")]
+    Annotated[Ready | Said | Gap | Error | End | Tail | Posted, Field(discriminator="type")]
 )
 """Parser of the messages that rooms and journals keep."""
 
@@ -231,6 +264,14 @@ SPEAKER_LOST = Error(
 
 def refusal(error: RefusedError) -> Error:
     """Return the last message of a stream that cannot continue."""
+    if isinstance(error, ClosingError):
+        return Error(
+            code=error.code,
+            message=str(error),
+            final=True,
+            kept=error.kept,
+            audio_s=round(error.audio_s, 2),
+        )
     return Error(code=error.code, message=str(error), final=True)
 
 

@@ -90,6 +90,7 @@ class Server(uvicorn.Server):
                 ws_ping_timeout=None,
                 ws_per_message_deflate=False,
                 access_log=False,  # URLs may contain tokens
+                log_config=None,  # errors go to the root logger, see ``output``
                 log_level="critical",  # the application logs errors, without tracebacks
                 server_header=False,
                 timeout_graceful_shutdown=5,

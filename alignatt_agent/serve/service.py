@@ -116,7 +116,7 @@ class Service:
             talk = await opened.enter_async_context(
                 self.engines.open_stream(source, targets, context)
             )
-            room = self.rooms.take(request.room, request.session, request.new)
+            room = self.rooms.take(request.room, request.session, request.new, request.text_s)
             opened.callback(self.rooms.free, room)
             tail, lost = await _resume(talk, room.tail, request.kept_s)
 
@@ -124,7 +124,10 @@ class Service:
                 found = await room.publish(*found, tail=_after(room.tail, found))
                 status = next(one for one in found if isinstance(one, Status))
                 self.metrics.step(status, request.live)
-                await deliver(found)
+                more = {"viewers": room.viewers, "problems": self._problems(room) or None}
+                await deliver(
+                    [one.model_copy(update=more) if one is status else one for one in found]
+                )
 
             config = self.engines.resolved.config
             stream = SpeakerStream(
@@ -152,6 +155,8 @@ class Service:
                 chunk_ms=config.chunk_ms,
                 policy=", ".join(policies),
                 model=self.model,
+                text_s=room.text_s or None,
+                earlier=room.earlier() or None,
             )
             await room.publish(ready, *lost, tail=tail)
             try:
@@ -159,6 +164,13 @@ class Service:
             finally:
                 if stream.finished:
                     await room.publish(tail=Tail.at(stream.audio_s))
+
+    def _problems(self, room: Room) -> tuple[str, ...]:
+        """Return the faults that do not stop the talk in a room."""
+        problems = list(room.problems.values())
+        if self.limits.journal is not None and not room.stored():
+            problems.append("The server cannot store this talk (see its log); save the text.")
+        return tuple(problems)
 
     def languages(
         self, source: str | None, targets: Sequence[str]
@@ -186,6 +198,19 @@ class Service:
         resolved = self.engines.resolved
         return list(dict.fromkeys([*resolved.head_sets, resolved.config.source_language]))
 
+    def target_code(self, tag: str) -> str:
+        """Return the code of the language that a viewer asks for in any form, e.g. ``de_DE``.
+
+        Raises:
+            RefusedError: the language is unknown.
+        """
+        try:
+            return language(tag).code
+        except LanguageError:
+            expected = ", ".join(self.targets())
+            text = f"unknown language {tag[:20]!r}; expected one of {expected}"
+            raise RefusedError("language", text, status=404) from None
+
     async def context(self, given: str | None, talk: str = "", *others: str) -> str:
         """Return the client's names and terms, checked with ``others``, or the configured ones."""
         resolved = self.engines.resolved
@@ -198,16 +223,32 @@ class Service:
         return given
 
     # ------------------------------------------------------------------ viewers
-    def admit(self, name: str) -> None:
-        """Reject a viewer if there are too many viewers or if the room name is invalid."""
-        check_name(name)
+    def admit(self, name: str) -> str:
+        """Return the name of a room in composed form.
+
+        Raises:
+            RefusedError: there are too many viewers, or the name is invalid.
+        """
+        name = check_name(name)
         if self.viewers >= self.limits.max_viewers:
             raise _full("viewer", self.viewers)
+        return name
+
+    @contextlib.contextmanager
+    def publisher(self, name: str) -> Iterator[Room]:
+        """Keep a room for a publisher of its captions, who is not counted as a viewer."""
+        room = self.rooms.enter(check_name(name))
+        room.publishers += 1
+        try:
+            yield room
+        finally:
+            room.publishers -= 1
+            self.rooms.leave(room)
 
     @contextlib.contextmanager
     def viewer(self, name: str) -> Iterator[Room]:
         """Count a viewer of a room, creating the room if necessary."""
-        room = self.rooms.enter(name)
+        room = self.rooms.enter(check_name(name))
         self.viewers += 1
         room.viewers += 1
         try:
@@ -243,7 +284,10 @@ class Service:
             self.engines.restart_dead()
 
     async def drain(self) -> None:
-        """End all streams, translate their last words, and disconnect the viewers; idempotent."""
+        """End all streams and disconnect the viewers; idempotent.
+
+        The last words are translated, unless the journal has the talk, which then continues later.
+        """
         self.closing.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_S):

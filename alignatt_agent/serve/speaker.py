@@ -58,7 +58,7 @@ class SpeakerStream:
         self._waiting = 0  # number of samples in the queue
         self._heard = 0
         self._busy_s = self._step_s = 0.0
-        self._ended = self.finished = False
+        self._ended = self._suspended = self.finished = False
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._error: Exception | None = None  # error that ends the stream
@@ -87,6 +87,11 @@ class SpeakerStream:
             self._ended = True
             self._put(self.resampler.finish())
             self._arrived.set()
+
+    def suspend(self) -> None:
+        """End the audio, but leave the open sentence for a stream that hears it again."""
+        self._suspended = True
+        self.end()
 
     def fail(self, error: Exception) -> None:
         """End the stream immediately; the waiting audio is not translated."""
@@ -121,6 +126,8 @@ class SpeakerStream:
                 break
             chunk = self._take()
             await self._attempt(methodcaller("step", chunk), chunk.size)
+        if self._suspended:
+            return
         for _ in range(ATTEMPTS):
             if await self._attempt(methodcaller("finish")):
                 self.finished = True

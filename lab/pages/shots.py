@@ -1,6 +1,7 @@
 """Save screenshots of the pages while an embedded talk plays: ``python -m lab.pages.shots FOLDER``.
 
-The screenshots show desktop, phone, dark mode, zoom of 200 and 400 %, viewers, OBS and projector.
+The screenshots show desktop, phone, dark mode, zoom of 200 and 400 %, viewers, OBS and projector,
+and every panel during and after the talk.
 The script prints how long reasons were displayed, and the violations that axe-core finds.
 """
 
@@ -9,6 +10,9 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+
+import numpy as np
+import soundfile
 
 from lab.pages.film import TALK
 from tests.serve.browser import Tabs, chromium
@@ -23,6 +27,7 @@ WINDOWS = {
     "zoom-400": (320, 256),
 }
 OVERLAYS = {"obs": ("", (1280, 200)), "projector": ("&lines=3&size=4", (1280, 720))}
+PANELS = ("share", "save", "more")
 SECONDS = 40
 
 WATCH = """
@@ -50,6 +55,7 @@ class Photographer:
         """Take a picture of a window of this size, and check it."""
         if size:
             page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+        page.evaluate("scrollTo(0, 0)")
         page.wait_for_timeout(200)
         page.screenshot(path=self._folder / f"{name}.png")
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
@@ -58,15 +64,34 @@ class Photographer:
             self.violations[name] = found
 
 
-def photograph(address: str, camera: Photographer) -> list[float]:
-    """Play the talk on the page at ``address``; returns the seconds that each reason stayed."""
+def photograph_panels(page, camera: Photographer, name: str) -> None:
+    """Take pictures of the page with each panel open, on a desktop and on a phone."""
+    for panel in PANELS:
+        for window in ("desktop", "phone"):
+            page.set_viewport_size(dict(zip(("width", "height"), WINDOWS[window], strict=True)))
+            page.locator(f"#{panel} summary").click()
+            camera.take(page, f"{name}-{panel}-{window}")
+            page.locator(f"#{panel} summary").click()
+
+
+def record_talks(path: Path) -> None:
+    """Write a recording of all talks, which is longer than taking the pictures takes."""
+    pieces = []
+    for talk in sorted(TALK.parent.glob("*.wav")):
+        samples, rate = soundfile.read(talk, dtype="int16")
+        pieces.append(samples)
+    soundfile.write(path, np.concatenate(3 * pieces), rate)
+
+
+def photograph(address: str, camera: Photographer, recording: Path) -> list[float]:
+    """Play the recording on the page at ``address``; return how many seconds each reason stayed."""
     with chromium() as browser:
         tabs = Tabs(browser)
         page = open_page(tabs, address)
         for name in ("desktop", "phone", "zoom-400"):
             camera.take(page, f"idle-{name}", WINDOWS[name])
         page.locator("[name=target][value=zh]").check()
-        play(page, TALK)
+        play(page, recording)
         page.locator("#start").click()
         viewer = tabs.open(f"{address}captions?room=talk&target=de&lines=all", WINDOWS["phone"])
         until(page, "document.querySelector('.why')?.textContent")
@@ -74,12 +99,17 @@ def photograph(address: str, camera: Photographer) -> list[float]:
         until(page, f"told.findLast(m => m.type === 'status').audio_s > {SECONDS}")
         for name, size in WINDOWS.items():
             camera.take(page, f"live-{name}", size)
+        photograph_panels(page, camera, "live")
         page.emulate_media(color_scheme="dark")
         camera.take(page, "live-dark", WINDOWS["desktop"])
         page.locator("#details").evaluate("item => item.click()")
         camera.take(page, "live-detail")
         for name in ("phone", "zoom-400", "desktop"):
             camera.take(viewer, f"viewer-{name}", WINDOWS[name])
+        for name in ("desktop", "phone"):
+            viewer.locator("#more summary").click()
+            camera.take(viewer, f"viewer-settings-{name}", WINDOWS[name])
+            viewer.locator("#more summary").click()
         for name, (query, size) in OVERLAYS.items():
             overlay = tabs.open(f"{address}captions?room=talk&target=de{query}", size)
             overlay.evaluate("document.documentElement.style.background = '#3a6ea5'")  # a picture
@@ -88,8 +118,10 @@ def photograph(address: str, camera: Photographer) -> list[float]:
         changes = page.evaluate("changes")
         page.locator("#stop").click()
         until(page, "told.at(-1).type === 'end'")
-        for name in ("desktop", "phone"):
+        page.emulate_media(color_scheme="light")
+        for name in ("desktop", "phone", "zoom-400"):
             camera.take(page, f"over-{name}", WINDOWS[name])
+        photograph_panels(page, camera, "over")
     assert tabs.complaints == []
     return [(b - a) / 1000 for (a, text), (b, _) in itertools.pairwise(changes) if text]
 
@@ -97,8 +129,9 @@ def photograph(address: str, camera: Photographer) -> list[float]:
 def main() -> None:
     """Photograph and print the findings."""
     camera = Photographer(Path(sys.argv[1]))
-    with tempfile.TemporaryDirectory() as log, serving(Path(log) / "log") as (_, address):
-        stayed = photograph(address, camera)
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log") as (_, address):
+        record_talks(Path(folder) / "talks.wav")
+        stayed = photograph(address, camera, Path(folder) / "talks.wav")
     print(f"{len(stayed)} reasons stayed {statistics.median(stayed):.2f} s (median), ", end="")
     print(f"{min(stayed):.2f} s (least); too wide: {camera.wide or 'none'}")
     print(f"axe: {camera.violations or 'no violations'}")

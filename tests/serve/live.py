@@ -153,9 +153,9 @@ def refused(client, *messages, path="/ws", headers=None):
 class Running:
     """A server on a free port of this machine, in a thread."""
 
-    def __init__(self, service):
+    def __init__(self, service, port=0):
         self.service = service
-        self._socket = listen("127.0.0.1", 0)
+        self._socket = listen("127.0.0.1", port)
         self.port = self._socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}/"
         self.server = Server(service)

@@ -76,6 +76,6 @@ def play(page, recording):
 
 def check_clean(tabs, address):
     """No complaint on a console, and no request to any other server."""
-    assert tabs.complaints == []
+    assert not tabs.complaints, tabs.complaints
     here = address.partition("//")[2]
     assert [url for url in tabs.requests if f"//{here}" not in url] == []

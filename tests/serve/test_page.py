@@ -101,7 +101,14 @@ def test_a_token_is_asked_for(tabs, tmp_path):
     service = make_service(tmp_path, token="s3", viewer_token="v", address="http://a.example")
     with Running(service) as server:
         page = tabs.open(server.address)
-        page.get_by_text("requires a token").wait_for()
+        for query, words in (
+            ("", "requires a token"),
+            ("?token=x", "wrong token"),
+            ("?token=v", "the token for viewers"),
+        ):
+            page.goto(f"{server.address}{query}")
+            page.get_by_text(words).wait_for()
+            assert page.locator("#start").is_disabled()
         page.goto(f"{server.address}?token=s3")
         page.locator("#start:enabled").wait_for()
         page.locator("#start").click()

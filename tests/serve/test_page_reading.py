@@ -313,7 +313,7 @@ def test_seven_tabs_do_not_keep_the_first_from_working(tabs, page_server):
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("room=talk&token=wrong", "missing or wrong token"),
+        ("room=talk&token=wrong", "wrong token: check"),
         ("room=!&token=s3", "a room name must consist of 1 to 64 letters"),
         ("room=talk&token=s3", "limit of 0 viewers reached: try again later"),
     ],

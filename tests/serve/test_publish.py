@@ -1,17 +1,22 @@
 """Captions that are posted, against stand-ins of the documented forms of YouTube and Zoom."""
 
+import contextlib
 import itertools
+import shutil
 import threading
 import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR, create_server
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from alignatt_agent.config.errors import ConfigError
+from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.publish import destination
 from alignatt_agent.types import AlignAttError
 from tests.serve import live
@@ -99,6 +104,102 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
     apart = [(later - before).total_seconds() for before, later in itertools.pairwise(stamps)]
     for pause in (apart[1], apart[4]):
         assert 68 < pause < 72
+
+
+class Nonsense:
+    """Answers the first POST requests with bytes that are no HTTP, then takes captions."""
+
+    def __init__(self, answers, port=0):
+        self.bodies, self.answers = [], list(answers)
+        self._socket = create_server(("127.0.0.1", port))
+        self.port = self._socket.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                with client, client.makefile("rb") as file:
+                    head = iter(file.readline, b"\r\n")
+                    (length,) = [line for line in head if line.lower().startswith(b"content-len")]
+                    body = file.read(int(length.split()[1]))
+                    if self.answers:
+                        client.sendall(self.answers.pop(0))
+                    else:
+                        self.bodies.append(body.decode().strip())
+                        client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    def close(self):
+        self._socket.shutdown(SHUT_RDWR)  # ends ``accept``
+        self._socket.close()
+
+
+NO_HTTP = [
+    b"SSH-2.0-proxy\r\n",
+    b"HTTP/1.1 2oo OK\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+    b"",
+    b"HTTP/1.1 200 " + b"x" * 70_000 + b"\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("answer", NO_HTTP, ids=["ssh", "status", "headers", "empty", "long"])
+def test_whatever_a_proxy_answers_captions_are_sent_again(tmp_path, answer, caplog):
+    """The speaker is told in the meantime."""
+    platform = Nonsense([answer] * 99)
+    client = client_of(tmp_path, publish=[f"talk:de={platform.address}/zoom?ns=SECRET"])
+    with client, client.websocket_connect("/ws") as socket:
+        live.start(socket, room="talk", live=False)
+        live.send(socket, live.TALK[:CUT])
+        wait_until(lambda: caplog.records)
+        live.send(socket, live.TALK[CUT : CUT + 40_000])
+        status = live.until(socket, "status")[-1]
+        while "problems" not in status:
+            status = live.until(socket, "status")[-1]
+        (problem,) = status["problems"]
+        assert f"127.0.0.1:{platform.port} has not accepted captions (de) since" in problem
+        assert "SECRET" not in problem
+        platform.answers.clear()
+        wait_until(lambda: platform.bodies)
+        live.send(socket, live.TALK[CUT + 40_000 :], stop=True)
+        *_, status, _ = live.until(socket, "end")
+        assert "problems" not in status
+        wait_until(lambda: platform.bodies[-1].endswith("Wort12 Wort13"))
+    assert " ".join(platform.bodies) == live.GERMAN
+    assert "did not accept a caption" in caplog.text
+    platform.close()
+
+
+@pytest.mark.parametrize("posted", [0, 1])
+def test_what_was_said_but_not_posted_before_a_crash_is_posted_after_it(
+    tmp_path, posted, monkeypatch
+):
+    """The journal of a server that was killed is what it holds at any moment."""
+    monkeypatch.setattr("alignatt_agent.serve.app.STOP_S", 0.1)
+    before, copied = tmp_path / "before", tmp_path / "copied"
+    down = [b"HTTP/1.1 503 Down\r\ncontent-length: 0\r\n\r\n"] * 99
+    first = Nonsense([] if posted else down)
+    address = f"talk:de={first.address}/zoom?ns=1"
+    service = live.make_service(tmp_path, publish=[address], journal=before)
+    with TestClient(create_app(service)) as client, client.websocket_connect("/ws") as socket:
+        key = live.start(socket, room="talk", live=False)["session"]
+        live.send(socket, live.TALK[:CUT])
+        while live.until(socket, "status")[-1]["audio_s"] < 4.2:
+            pass
+        if posted:
+            wait_until(lambda: '"posted"' in next(before.iterdir()).read_text())
+        shutil.copytree(before, copied)
+        said = live.text_of(live.events(service.rooms.find("talk")))
+    assert said.split()[:7] == live.GERMAN.split()[:7]
+    first.close()
+    second = Nonsense([], first.port)
+    client = client_of(tmp_path, publish=[address], journal=copied)
+    with client, client.websocket_connect("/ws") as socket:
+        wait_until(lambda: " ".join(second.bodies).split()[-1:] == said.split()[-1:])
+        live.start(socket, session=key, kept_s=0.0, live=False)
+    text = " ".join(second.bodies)
+    assert text == (said if not posted else said.removeprefix(f"{german(6)} "))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Abuse and wrong messages, on every wire: each is refused with a reason and leaves no trace."""
 
+import asyncio
+import base64
 import contextlib
 import json
 import time
@@ -8,6 +10,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
+from alignatt_agent.serve.messages import Gap
+from alignatt_agent.serve.speaker import SpeakerStream
+from alignatt_agent.serve.transcripts import FORMATS
+from alignatt_agent.serve.wires import mt
 from alignatt_agent.speech.prompt import ContextError
 from tests.serve import live
 
@@ -17,6 +23,7 @@ COMMAND = "<end_of_turn>"
 HALF = {"words": [["\ud800", 0, 400]]}
 SIMULSTREAM = {"sample_rate": 16000, "source_lang": "English", "target_lang": "German"}
 OPUS = {"type": "session.update", "session": {"audio": {"input": {"format": {"type": "opus"}}}}}
+GERMAN = {"type": "session.update", "session": {"audio": {"output": {"language": "de"}}}}
 LONG = {"audio": {"input": {"x" * 5000: 1}}}
 APPEND = {"type": "session.input_audio_buffer.append"}
 
@@ -123,19 +130,102 @@ def test_strangers_are_told_so(tmp_path, path, headers, code):
         assert live.text_of(live.speak(client, path="/ws?token=right")) == live.GERMAN
         for query, status in (("", 401), ("token=viewer", 404), ("token=right", 404)):
             assert client.get(f"/transcript?room=x&{query}").status_code == status
-        assert client.get("/health").json() == {"status": "ok", "token": True}
         assert client.get("/health?token=viewer").json()["max_speakers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "query", "host", "words", "token"),
+    [
+        ({"token": "right", "viewer_token": "viewer"}, "", "a", "requires a token", True),
+        ({"token": "right", "viewer_token": "viewer"}, "?token=x", "a", "wrong token", True),
+        ({"hosts": ["a"]}, "", "b", "unknown host name 'b'", False),
+        ({"hosts": ["a"]}, "?token=right", "b", "unknown host name 'b'", False),
+    ],
+)
+def test_a_page_is_told_why_the_server_refuses_it(tmp_path, limits, query, host, words, token):
+    with live.client_of(tmp_path, **limits) as client:
+        answer = client.get(f"/health{query}", headers={"host": host}).json()
+    assert answer.keys() == {"status", "token", "refused"}  # nothing about the server
+    assert (answer["status"], answer["token"]) == ("ok", token)
+    assert words in answer["refused"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("token", "query", "speaker", "unused"),
+    [
+        ("right", "?token=right", True, False),
+        ("right\nother", "?token=other", True, False),
+        ("right", "?token=viewer", False, False),
+        (None, "", True, False),
+        (None, "?token=right", True, True),
+    ],
+)
+def test_a_page_is_told_before_the_start_whether_its_token_may_speak(
+    tmp_path, token, query, speaker, unused, caplog
+):
+    with live.client_of(tmp_path, token=token, viewer_token="viewer") as client:
+        health = client.get(f"/health{query}").json()
+        assert (health["speaker"], health["unused_token"]) == (speaker, unused)
+        if not speaker:
+            error, closed, _ = live.refused(client, path=f"/ws{query}")
+            assert (error["code"], closed) == ("token", 1008)
+            assert error["message"].startswith("this is the viewers' token")
+    assert "wrong token" not in caplog.text  # it is no guess
+
+
+async def work(*_):
+    """Take longer than a client may be silent."""
+    await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize("path", ["/mt", "/ws", OPENAI])
+def test_the_work_of_the_server_is_no_silence_of_its_client(tmp_path, path, monkeypatch):
+    monkeypatch.setattr(SpeakerStream, "feed", work)
+    monkeypatch.setattr(mt._Utterance, "update", lambda *_: time.sleep(1.0) or {"type": "done"})
+    audio = base64.b64encode(live.TALK[:3200]).decode()
+    first, message, last = {
+        "/mt": (live.INIT, UPDATE, UPDATE),
+        "/ws": (ours(), live.TALK[:3200], {"type": "stop"}),
+        OPENAI: (GERMAN, APPEND | {"audio": audio}, {"type": "session.close"}),
+    }[path]
+    served = live.client_of(tmp_path, idle_s=0.5)
+    with served as client, client.websocket_connect(path) as socket:
+        socket.send_json(first)
+        for _ in range(2):
+            (socket.send_bytes if isinstance(message, bytes) else socket.send_json)(message)
+            time.sleep(0.9)  # the next message is there before the work ends
+        socket.send_json(last)
+        answers = [socket.receive_json()]
+        while answers[-1]["type"] not in ("end", "session.closed", "error", "done"):
+            answers.append(socket.receive_json())
+    assert answers[-1]["type"] != "error", answers[-1]
 
 
 def test_transcripts_that_are_not_there(shared):
     live.speak(shared, room="talk")
     for query, status, code in (
         ("room=nobody&target=de", 404, "room"),
-        ("room=talk&target=it", 404, "target"),
         ("room=talk&target=de&format=exe", 400, "format"),
     ):
         answer = shared.get(f"/transcript?{query}")
         assert (answer.status_code, answer.json()["error"]) == (status, code)
+
+
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [("it", "target"), ("zh", "target"), ("fr", "target"), ("xx", "language"), ("", "language")],
+)
+def test_a_target_that_the_talk_has_not_is_not_found(service, client, gap, target, code):
+    live.speak(client, room="talk")
+    if gap:
+        room = service.rooms.find("talk")
+        client.portal.call(room.publish, Gap(start=1.0, end=2.0))
+    query = f"room=talk&target={target}"
+    for path in ("/captions.json?", *(f"/transcript?format={kind}&" for kind in FORMATS)):
+        answer = client.get(f"{path}{query}")
+        assert (answer.status_code, answer.json()["error"]) == (404, code), path
+    assert client.get("/transcript?room=talk&target=de&format=txt").status_code == 200
 
 
 @pytest.mark.parametrize("messages", [[], [ours()]])

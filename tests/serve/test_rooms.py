@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignatt_agent.serve import rooms
-from alignatt_agent.serve.access import LATER, RefusedError
+from alignatt_agent.serve.access import LATER, POLICY, RefusedError
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import Said
 from alignatt_agent.serve.rooms import Room, Rooms
@@ -78,10 +78,11 @@ async def test_rooms_have_one_speaker_who_can_come_back():
     assert len(found.take(None, None).name) >= 16  # nobody guesses it
     room = found.take("talk", None)
     session = room.session
-    for given in (("talk", None), (None, session)):
+    # Only the speaker's own client may try again: it cannot begin another talk by itself.
+    for given, close in (("talk", None), POLICY), ((None, session), LATER):
         with pytest.raises(RefusedError, match="room 'talk' already has") as refused:
             found.take(*given)
-        assert (refused.value.code, refused.value.close) == ("room-taken", LATER)
+        assert (refused.value.code, refused.value.close) == ("room-taken", close)
     await room.publish(said("a"))
     found.free(room)
     assert found.take(None, session) is room

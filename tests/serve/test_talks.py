@@ -37,6 +37,44 @@ def test_a_start_after_a_stop_continues_the_talk(client):
     assert text(client).split() == 2 * live.GERMAN.split()
 
 
+def test_a_waiting_speaker_does_not_take_the_room_when_the_talk_stops(tmp_path):
+    journal = tmp_path / "journal"
+    second = {"type": "start", "targets": ["zh"], "room": "talk", "title": "Second"}
+    with live.Running(live.make_service(tmp_path, journal=journal)) as server:
+        with live.RemoteSocket(server.port) as first:
+            live.start(first, room="talk", title="First")
+            live.send(first, live.TALK[:HALF])
+            with (
+                pytest.raises(ConnectionClosedError) as closed,
+                live.RemoteSocket(server.port) as waiting,
+            ):
+                waiting.send_json(second)
+                error = waiting.receive_json()
+                assert (error["code"], error["final"]) == ("room-taken", True)
+                waiting.receive_json()
+            assert closed.value.rcvd.code == 1008  # clients do not try again
+            live.send(first, live.TALK[HALF:], stop=True)
+            live.until(first, "end")
+        viewer = live.Viewer(server.port)
+        live.wait_until(lambda: viewer.saw("end"))
+        assert live.text_of(viewer.events) == live.GERMAN
+        name = viewer.ids[0].partition(".")[0]
+        # The next speaker begins on purpose; the finished talk can still be read and saved.
+        ready, *_ = live.speak(server, **{**second, "type": "start"})
+        (earlier,) = ready["earlier"]
+        assert earlier == {"talk": name, "title": "First", "targets": ["de"]}
+        live.wait_until(lambda: viewer.events[-1]["audio_s"] and len(viewer.ids) > 4)
+    again = live.make_service(tmp_path, journal=journal)
+    for service in (server.service, again):
+        with TestClient(create_app(service)) as client:
+            address = "/transcript?room=talk&format=txt&target="
+            assert client.get(f"{address}zh").text.strip() == live.CHINESE
+            assert client.get(f"{address}de&talk={name}").text.split() == live.GERMAN.split()
+            assert client.get(f"{address}de").status_code == 404
+            assert client.get(f"{address}zh&talk={name}").status_code == 404
+            assert client.get(f"{address}de&talk=other").json()["error"] == "talk"
+
+
 def test_a_new_talk_needs_the_key_of_the_old_one(client):
     with client.websocket_connect("/ws") as socket:
         key = first_half(socket)[0]["session"]
@@ -115,6 +153,70 @@ def test_a_word_that_a_lost_connection_cuts_is_said_once(tmp_path, monkeypatch, 
         assert again["audio_s"] < 3.4
         assert live.text_of(events) == live.text_of(found) == live.GERMAN
         assert live.text_of(events, "en").split() == ENGLISH
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_restart_in_mid_sentence_loses_nothing(tmp_path, stored):
+    """With a journal the sentence stays open; without one the client has the text so far."""
+    limits = {"journal": tmp_path / "journal"} if stored else {}
+    with live.Running(live.make_service(tmp_path, **limits)) as server:
+        with live.RemoteSocket(server.port) as socket:
+            ready, found = first_half(socket)
+            server.server.should_exit = True
+            found += live.until(socket, "error")
+        server.stop()
+    closing = found[-1]
+    assert (closing["code"], closing["final"], closing["kept"]) == ("closing", True, stored)
+    assert ("does not store talks" in closing["message"]) != stored
+    assert closing["audio_s"] == pytest.approx(HALF / 32_000, abs=0.01)
+    assert live.text_of(found) == live.german(7 if stored else 8)  # the eighth word is cut
+    last = [message["id"] for message in found if "id" in message][-1]
+    changes = {"kept_s": 0.0, "text_s": closing["audio_s"], "room": "talk"}
+    with live.Running(live.make_service(tmp_path, **limits)) as server:
+        viewer = live.Viewer(server.port)
+        with live.RemoteSocket(server.port) as socket:
+            again = go_on(socket, ready["session"], **changes, since=last)
+        live.wait_until(lambda: viewer.saw("end"))
+    assert again[0]["resumed"]
+    assert not any(message["type"] == "gap" for message in again)
+    if stored:
+        assert live.text_of([*found, *again]) == live.text_of(viewer.events) == live.GERMAN
+        assert "text_s" not in again[0]
+    else:
+        assert again[0]["audio_s"] == again[0]["text_s"] == closing["audio_s"]
+        assert again[0]["session"] != ready["session"]
+        rest = live.text_of(again)
+        assert rest == live.text_of(viewer.events)
+        assert rest.split()[-6:] == live.GERMAN.split()[-6:]
+        assert live.GERMAN.endswith(rest.split(" ", 1)[1])
+    assert again[-1]["audio_s"] == pytest.approx(live.WORDS / 2, abs=0.01)
+
+
+def test_a_lost_talk_does_not_replace_what_was_said_in_its_room_since(client):
+    live.speak(client, room="talk")
+    start = {"type": "start", "targets": ["de"], "room": "talk", "session": "lost", "text_s": 3.0}
+    error, close, _ = live.refused(client, start)
+    assert (error["code"], close) == ("session", 1008)
+    assert "another talk has begun" in error["message"]
+    assert text(client).split() == live.GERMAN.split()
+    # Without its text, and with a wish for a new talk, an unknown key is no obstacle.
+    assert live.refused(client, {**start, "text_s": None})[0]["code"] == "session"
+    ready, *_ = live.speak(client, room="other", session="lost", new=True)
+    assert (ready["resumed"], ready["audio_s"]) == (False, 0.0)
+
+
+def test_a_talk_that_cannot_be_stored_is_not_called_kept(tmp_path):
+    journal = tmp_path / "journal"
+    running = live.Running(live.make_service(tmp_path, journal=journal))
+    with running as server, live.RemoteSocket(server.port) as socket:
+        ready = live.start(socket, room="talk", live=False)
+        shutil.rmtree(journal)
+        live.send(socket, live.TALK[:HALF])
+        live.until(socket, "said")
+        server.server.should_exit = True
+        closing = live.until(socket, "error")[-1]
+    assert ready["session"]
+    assert (closing["code"], closing["kept"]) == ("closing", False)
 
 
 def test_a_speaker_who_is_waited_for_gives_way(tmp_path, monkeypatch):

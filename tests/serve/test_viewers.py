@@ -50,6 +50,55 @@ def test_what_was_said_can_be_taken_along(client, room, name):
     assert " " not in client.get(f"/transcript?room={room}&target=zh&format=txt").text
 
 
+DECOMPOSED = "cafe\u0301"
+
+
+@pytest.mark.parametrize("room", ["caf\u00e9", DECOMPOSED])
+def test_a_letter_in_a_room_name_is_the_same_in_both_forms(client, room):
+    ready, *_ = live.speak(client, room=room)
+    assert ready["room"] == "caf\u00e9"
+    for name in ("caf\u00e9", DECOMPOSED):
+        query = {"room": name, "target": "de", "format": "txt"}
+        assert client.get("/transcript", params=query).text.split() == live.GERMAN.split()
+    error, _, _ = live.refused(client, {"type": "start", "targets": ["de"], "room": "\u0301e"})
+    assert error["code"] == "room"
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("DE", "de"),
+        ("de-AT", "de"),
+        ("de_DE", "de"),
+        ("de-Latn-CH-1996", "de"),
+        ("German", "de"),
+        ("zh-Hans", "zh"),
+        ("ZH_cn", "zh"),
+        ("zh-TW", "zh-Hant"),
+    ],
+)
+def test_viewers_ask_for_a_language_in_any_form(client, tag, code):
+    live.speak(client, room="talk", targets=["de", "zh"])
+    for lines in ("", "&lines=all"):
+        answer = client.get(f"/captions?room=talk&target={tag}{lines}&token=t")
+        assert answer.status_code == 200
+        assert str(answer.url).endswith(f"/captions?room=talk&target={code}{lines}&token=t")
+        (redirect,) = answer.history
+        assert redirect.headers["location"].startswith("captions?")  # also behind a proxy's path
+    for path in ("/captions.json?", "/transcript?format=srt&"):
+        status = client.get(f"{path}room=talk&target={tag}").status_code
+        assert status == (404 if code == "zh-Hant" else 200)
+
+
+@pytest.mark.parametrize("tag", ["xx", "d!", "_", "%00", "x" * 200])
+def test_viewers_who_ask_for_no_language_get_an_answer(client, tag):
+    answer = client.get(f"/captions?room=talk&target={tag}&lines=all")
+    assert str(answer.url).endswith("/captions?room=talk&lines=all")  # they choose one
+    answer = client.get(f"/captions?room=talk&target={tag}")
+    assert (answer.status_code, answer.json()["error"]) == (404, "language")
+    assert "expected one of de, zh, en" in answer.json()["message"]
+
+
 def test_viewers_see_the_same_whenever_they_come(server):
     early = live.Viewer(server.port)
     with live.RemoteSocket(server.port) as socket:

@@ -1,5 +1,6 @@
 """Other people's clients against ``alignatt serve`` on fake engines."""
 
+import asyncio
 import base64
 import os
 import re
@@ -7,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from alignatt_agent.serve.access import MAX_MESSAGE
+from alignatt_agent.serve.messages import Heard, Start, Timed
+from alignatt_agent.serve.wires import realtime
 from tests.fakes import agent as fakes
 from tests.serve import live
 
@@ -142,6 +146,98 @@ async def test_the_openai_sdk_transcribes(server):
             event.delta for event in found if hasattr(event, "delta") and event.item_id == item
         ]
         assert "".join(deltas) == text
+
+
+TRANSCRIPTION = "/v1/realtime?intent=transcription"
+KIND = "conversation.item.input_audio_transcription."
+AT_16_KHZ = {
+    "type": "session.update",
+    "session": {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}},
+}
+
+
+def append(socket, data):
+    audio = base64.b64encode(data).decode()
+    socket.send_json({"type": "input_audio_buffer.append", "audio": audio})
+
+
+def test_words_are_sent_before_the_sentence_ends(client, monkeypatch):
+    """The client has sent 4.5 s, and the first sentence, which lasts 3 s, is not yet closed."""
+    monkeypatch.setattr(realtime, "Start", partial(Start, live=False))  # steps of 850 ms
+    with client.websocket_connect(TRANSCRIPTION) as socket:
+        socket.send_json(AT_16_KHZ)
+        live.until(socket, "session.updated")
+        append(socket, live.TALK[: round(4.5 * 32_000)])
+        found = [socket.receive_json() for _ in range(3)]
+        assert [event.get("delta") for event in found] == [
+            None,
+            "word0 word1 word2 word3 word4",
+            " word5.",
+        ]
+        append(socket, live.TALK[round(4.5 * 32_000) :])
+        socket.send_json({"type": "input_audio_buffer.commit"})
+        while not found[-1].get("transcript", "").endswith(fakes.word(live.WORDS - 1)):
+            found.append(socket.receive_json())
+    items = [event["item_id"] for event in found if event["type"].endswith("committed")]
+    assert len(items) == 3
+    for item in items:
+        mine = [event for event in found if event["item_id"] == item]
+        deltas = [event["delta"] for event in mine if "delta" in event]
+        assert "".join(deltas) == mine[-1]["transcript"]
+        assert mine[-1]["type"] == f"{KIND}completed"
+
+
+def test_a_later_transcript_corrects_only_the_completed_item(service):
+    """The recognizer changes a word that was sent, and ends the sentence before the last one."""
+    sent = []
+
+    class Connection:
+        query, sent = {}, 0
+
+        async def send(self, message):
+            sent.append(message)
+
+    session = realtime._Transcription(Connection(), service)
+    stable = [(" a", 0.0, 1.0, "stable"), (" b", 1.0, 2.0, "stable"), (" c", 2.0, 3.0, "stable")]
+    new = [*stable, (" d", 3.0, 4.0, "new")]
+    closed = [Timed(" a", 0.0, 1.0), Timed(" B.", 1.0, 2.0)]
+
+    async def tell():
+        for words, accessible, sentences in ((new, 2, []), (new, 4, []), (stable[2:], 1, [closed])):
+            await session._tell(
+                Heard(audio_s=4.0, words=words, accessible=accessible, closed=sentences)
+            )
+        last = [Timed(" c", 2.0, 3.0), Timed(" d", 3.0, 4.0)]
+        await session._tell(Heard(audio_s=5.0, words=[], accessible=0, closed=[last]))
+
+    asyncio.run(tell())
+    assert [event.get("delta", event.get("transcript")) for event in sent] == [
+        None,
+        "a b",
+        " c",
+        "a B.",
+        None,
+        "d",
+        "c d",
+    ]
+
+
+def test_commits_without_audio_twice_and_in_mid_step(client):
+    commit = {"type": "input_audio_buffer.commit"}
+    with client.websocket_connect(TRANSCRIPTION) as socket:
+        socket.send_json(AT_16_KHZ)
+        for _ in range(2):
+            socket.send_json(commit)
+        for turn in (live.TALK[: 6 * 16_000], live.TALK):
+            append(socket, turn)
+            socket.send_json(commit)  # the first step has not ended
+            socket.send_json(commit)
+        found = [socket.receive_json()]
+        while not found[-1].get("transcript", "").endswith(fakes.word(live.WORDS - 1)):
+            found.append(socket.receive_json())
+    assert not [event for event in found if event["type"] == "error"]
+    text = " ".join(event["transcript"] for event in found if "transcript" in event)
+    assert text == f"{live.ENGLISH.partition('. ')[0]}. {live.ENGLISH}"
 
 
 # ---------------------------------------------------------------------- WhisperLiveKit

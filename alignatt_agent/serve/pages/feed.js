@@ -2,7 +2,7 @@
 const WAIT = 5000
 
 // Posts to its ports: { said: [[id, message], …] }, { open: true }, { lost: true } while the browser reconnects,
-// { refused: text }.
+// { refused: { code, message } }.
 export class Feed {
   constructor(address) { this.address = address; this.ports = new Set(); this.past = []; this.id = '' }
 
@@ -43,12 +43,14 @@ export class Feed {
     const stop = new AbortController()
     try {
       const answer = await fetch(url, { signal: stop.signal })
-      if (!answer.ok) this.post({ refused: (await answer.json()).message })
+      if (!answer.ok) this.refused(await answer.json())
     } catch { this.post({ lost: true }) }
     stop.abort()
     clearTimeout(this.timer)
     this.timer = setTimeout(() => { if (this.ports.size) this.open() }, WAIT)
   }
+
+  refused({ error, message }) { this.post({ refused: { code: error, message } }) }
 
   close() { clearTimeout(this.timer); if (this.source) this.source.close(); this.source = null }
 }

@@ -9,13 +9,19 @@ export class Heard {
     this.clear()
   }
 
-  clear() { this.past.clear(); this.words = []; this.accessible = 0; this.waits = new Map(); this.draw() }
+  clear() {
+    this.past.clear()
+    this.words = []; this.accessible = 0; this.waits = new Map()
+    $('hearing').hidden = true
+    this.draw()
+  }
 
   begin(language) { $('heard').lang = language }
 
   heard({ closed, words, accessible }) {
     for (const sentence of closed) this.past.append(sentence.map((word, k) => [...word, !k]))
     this.words = words; this.accessible = accessible
+    if (closed.length || words.length) $('hearing').hidden = false
     this.draw()
   }
 

@@ -9,9 +9,14 @@ export class Lines {
     new ResizeObserver(() => {
       if (box.clientWidth === width) return
       width = box.clientWidth
-      const units = this.units
-      this.clear(); this.append(units)
+      this.again()
     }).observe(box)
+  }
+
+  // Lays the newest units out again, after a change of the window or of the letters.
+  again() {
+    const units = this.units
+    this.clear(); this.append(units)
   }
 
   clear() { this.box.textContent = ''; this.line = null; this.units = [] }

@@ -1,13 +1,8 @@
+import { kept } from './stored.js'
+
 // Settings of a viewer, stored in the browser: text size and theme.
 const $ = id => document.getElementById(id)
 const SMALLEST = 0.9, LARGEST = 6, STEP = 0.15 // rem
-
-export function kept(key, value) {
-  try { // a page in a frame may have no storage
-    if (value === undefined) return localStorage.getItem(key)
-    localStorage.setItem(key, value)
-  } catch { return null }
-}
 
 export function setUpReading() {
   const root = document.documentElement

@@ -1,8 +1,12 @@
 // Microphone or recording, as 16-bit pieces of a tenth of a second at the browser's own rate.
+import { say } from './words.js'
+import './words_speaker.js'
+
 const PIECE = 100 // ms
 const GAP = 1 // s without sound; longer gaps are marked as missing
 
-export const INSECURE = `Browsers allow access to the microphone only on HTTPS pages and on pages of the same machine. Use an HTTPS address for this server (docs/serve.md, “HTTPS and phones”), or run ssh -L ${location.port || 80}:localhost:${location.port || 80} ${location.hostname} and open http://localhost:${location.port || 80}/`
+const port = location.port || 80
+export const INSECURE = say('insecure', `ssh -L ${port}:localhost:${port} ${location.hostname}; http://localhost:${port}/`)
 
 export async function openSound(kind, { file, device, onpcm, onlevel, onend, ongone, ongap }) {
   const context = new AudioContext()
@@ -45,7 +49,7 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
   const wake = () => { if (started && !closed && !document.hidden && context.state !== 'running') context.resume().catch(() => {}) }
   const look = () => {
     if (!started || closed || kind === 'file') return
-    if (context.state !== 'running' && !paused) { paused = true; ongone('paused') }
+    if (context.state !== 'running' && !paused) { paused = true; ongone('stopped') }
     if (context.state !== 'running') return wake()
     const apart = Date.now() / 1000 - context.currentTime, missing = apart - (zero ?? apart)
     if (missing > GAP) ongap(missing)
@@ -61,9 +65,9 @@ export async function openSound(kind, { file, device, onpcm, onlevel, onend, ong
     tap = new AudioWorkletNode(context, 'microphone', { numberOfOutputs: 0 })
     tap.port.onmessage = ({ data }) => { if (!closed) { look(); onlevel(data.level); onpcm(data.pcm) } }
     if (kind === 'file') {
-      if (!file) throw new Error('choose a recording first')
+      if (!file) throw new Error(say('choosefile'))
       const buffer = await context.decodeAudioData(await file.arrayBuffer()).catch(() => null)
-      if (!buffer) throw new Error('this browser cannot decode the file; use 16-bit WAV or MP3')
+      if (!buffer) throw new Error(say('badfile'))
       const node = new AudioBufferSourceNode(context, { buffer })
       node.connect(tap); node.connect(context.destination)
       node.onended = onend

@@ -1,4 +1,6 @@
 // Text that only grows, in paragraphs.
+import { say } from './words.js'
+
 const PAUSE = 2 // seconds of silence after which a paragraph begins
 const LONGEST = 1500 // maximum characters of a paragraph if no sentence ends
 const SECTION = 40 // paragraphs that a browser skips together while they are out of view
@@ -12,6 +14,19 @@ export function speak(sentences, code) {
     box.append(item)
   }
   while (box.children.length > 3) box.firstChild.remove()
+}
+
+// Marks the newest sentence of each text.
+export function mark(texts) {
+  if (!globalThis.Highlight) return
+  const ranges = []
+  for (const { last, from } of texts) {
+    if (!last) continue
+    const range = new Range()
+    range.setStart(last, from); range.setEnd(last, last.length)
+    ranges.push(range)
+  }
+  CSS.highlights.set('now', new Highlight(...ranges))
 }
 
 export class Text {
@@ -59,7 +74,16 @@ export class Text {
   // Marks missing speech.
   gap({ start, end }) {
     const mark = this.paragraph()
-    mark.className = 'gap'; mark.textContent = `[…] about ${Math.max(1, Math.round(end - start))} s are missing here `
+    mark.className = 'gap'; mark.textContent = `[…] ${say('missing', Math.max(1, Math.round(end - start)))} `
+    this.last = null; this.sentence = ''
+  }
+
+  // Begins the text of the next talk under a line with its title.
+  part(title) {
+    if (this.box.childElementCount) {
+      const line = this.paragraph()
+      line.className = 'part'; line.textContent = title ? `— ${title} —` : '* * *'
+    }
     this.last = null; this.sentence = ''
   }
 

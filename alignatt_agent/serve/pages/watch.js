@@ -1,5 +1,5 @@
 // Follows a room: calls on(message) for each message, open() and lost() when the connection changes,
-// and refused(text) when the server refuses it. Returns { delay }: seconds by which all messages are
+// and refused({ code, message }) when the server refuses it. Returns { delay }: seconds by which all messages are
 // delayed, for a delayed video.
 import { Feed } from './feed.js'
 

@@ -5,6 +5,7 @@ It receives ``ready``, the ``messages`` of every step, and ``end``. If the talk 
 receives ``error`` and a close code with the reason. After a stop or a lost connection, a speaker
 can continue the talk with the ``session`` from ``ready``. The server first sends the text after the
 ``id`` in ``since``. A client that kept audio (from ``kept_s`` on) resends it from ``audio_s`` on.
+After a restart without a journal, the talk continues at ``text_s`` in ``room``.
 """
 
 import asyncio
@@ -58,7 +59,8 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
             for message in speech.room.missed(request.since):
                 await connection.send(message)
         try:
-            await connection.run_stream(speech.stream, _listen(connection, speech))
+            listening = _listen(connection, speech)
+            await connection.run_stream(speech.stream, listening, speech.room.stored)
         except RefusedError as error:
             moved = error.code == ELSEWHERE
             await speech.room.publish(SPEAKER_LOST if moved else refusal(error))

@@ -4,21 +4,23 @@
 in base64, at 24 kHz or at the ``rate`` of the session. If the session requests a transcription, the
 server sends a ``session.input_transcript.delta`` for every complete sentence.
 
-``/v1/realtime?intent=transcription``: every sentence is an item, and its deltas are the words that
-the live tail commits. A client's commit ends a turn, and more audio may follow.
+``/v1/realtime?intent=transcription``: every sentence is an item. Its deltas are the words on which
+two successive transcripts agree; if a later transcript differs, only the ``transcript`` of the
+completed item contains the correction. A client's commit ends a turn, and more audio may follow.
 """
 
 import asyncio
 import binascii
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
 from alignatt_agent.serve.service import Service, sampling_rate
+from alignatt_agent.speech.sentences import ends_after
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
@@ -148,13 +150,15 @@ class _Session:
 class _Transcription(_Session):
     append, end = "input_audio_buffer.append", "input_audio_buffer.commit"
     _item: str | None = None
-    _text = ""  # text of the open sentence
+    _open = False  # whether the item is not yet completed
+    _sent = 0  # number of words of the open sentence that were sent
 
     async def serve(self) -> None:
         self._settings |= {"type": "transcription", "object": "realtime.transcription_session"}
         await _send(self._connection, "session.created", session=self._settings)
         while True:
             if (first := await self._wait_for_audio()) is not None:
+                self._sent = 0
                 await self._translate(first)
 
     def _targets(self) -> tuple[str, ...]:
@@ -164,22 +168,49 @@ class _Transcription(_Session):
         if not isinstance(message, Heard):
             return
         for sentence in message.closed:
-            await self._extend(sentence)
+            await self._send_words(sentence, len(sentence))
+            # The recognizer may end a sentence before words that were sent with it.
+            await self._begin_item()
             seconds = round(sentence[-1].end - sentence[0].start, 2)
             usage = {"type": "duration", "seconds": seconds}
-            await self._tell_item("completed", transcript=self._text, usage=usage)
-            self._text = ""
-        await self._extend([word for word in message.words if word[-1] == "settled"])
+            transcript = text_of(sentence).strip()
+            await self._tell_item("completed", transcript=transcript, usage=usage)
+            self._open = False
+            self._sent = max(0, self._sent - len(sentence))
+        await self._send_words(message.words, self._certain(message))
 
-    async def _extend(self, words: Iterable[tuple[Any, ...]]) -> None:
-        """Send the new words of the open sentence; the first words begin an item."""
-        before, self._text = self._text, text_of(words).lstrip()
-        if self._text and not before:
-            about = {"previous_item_id": self._item, "item_id": f"item_{secrets.token_hex(8)}"}
-            self._item = about["item_id"]
-            await _send(self._connection, "input_audio_buffer.committed", **about)
-        if delta := self._text[len(before) :]:
-            await self._tell_item("delta", delta=delta)
+    def _certain(self, heard: Heard) -> int:
+        """Return the number of words of the open sentence that can be sent.
+
+        Two successive transcripts agree on these words, and they are old enough to be translated.
+        """
+        agreed = sum(state != "new" for _, _, _, state in heard.words)
+        count = min(agreed, heard.accessible)
+        texts = [text.strip() for text, _, _, _ in heard.words]
+        (spoken,) = self._targets()
+        for end in range(1, count):
+            if ends_after(texts, end, spoken):
+                return end  # the later words probably belong to the next item
+        return count
+
+    async def _send_words(self, words: Sequence[tuple[Any, ...]], count: int) -> None:
+        """Send the first ``count`` words of the open sentence that were not sent yet."""
+        delta = text_of(words[self._sent : count])
+        if not delta:
+            return
+        if not self._open:
+            delta = delta.lstrip()
+        await self._begin_item()
+        await self._tell_item("delta", delta=delta)
+        self._sent = count
+
+    async def _begin_item(self) -> None:
+        if self._open:
+            return
+        item = f"item_{secrets.token_hex(8)}"
+        about = {"previous_item_id": self._item, "item_id": item}
+        self._item, self._open = item, True
+        await _send(self._connection, "input_audio_buffer.committed", **about)
 
     async def _tell_item(self, kind: str, **content: Any) -> None:
         kind = f"conversation.item.input_audio_transcription.{kind}"
