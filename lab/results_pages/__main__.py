@@ -19,7 +19,6 @@ The runs of the dev set are dev-low, dev-high, micro-follows-dev-low and micro-f
 import argparse
 import datetime
 import json
-import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +36,9 @@ MODELS = ROOT / "docs/models.md"
 RUNS = ("dev-low", "dev-high", "micro-follows-dev-low", "micro-follows-dev-high")
 OFFLINE = ("offline", "micro-follows-offline")
 
-_MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+MARKED = {README: ("real", "embedded"), MODELS: ("policies",)}
+"""Pages of which only the marked tables are generated."""
+
 _KEPT = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "stream_laal_cu_ms", "paced")
 
 Table = dict[str, Any]
@@ -48,14 +49,24 @@ PAGES = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding
 
 def pages() -> dict[Path, str]:
     """Return every generated file with its content."""
-    found = {DOCS / f"{name}.md": page(shown) for name, shown in PAGES["pages"].items()}
-    for path, name in ((README, "readme"), (MODELS, "policies")):
+    contents = {DOCS / f"{name}.md": page(shown) for name, shown in PAGES["pages"].items()}
+    for path, names in MARKED.items():
         text = path.read_text(encoding="utf-8")
-        if not _MARKED.search(text):
-            raise SystemExit(f"{path} lacks the lines <!-- {name} --> and <!-- /{name} -->")
-        shown = markdown(PAGES[name], *map(_read, PAGES[name]["files"]))
-        found[path] = _MARKED.sub(rf"\g<1>\n{shown}\n\n\g<3>", text)
-    return found
+        for name in names:
+            text = _with_table(text, name, path)
+        contents[path] = text
+    return contents
+
+
+def _with_table(text: str, name: str, path: Path) -> str:
+    """Replace the part of a page between the marks of a table."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, mark_begin, rest = text.partition(begin)
+    _, mark_end, after = rest.partition(end)
+    if not mark_begin or not mark_end:
+        raise SystemExit(f"{path} lacks the lines <!-- {name} --> and <!-- /{name} -->")
+    table = markdown(PAGES[name], *map(_read, PAGES[name]["files"]))
+    return f"{before}{begin}\n{table}\n\n{end}{after}"
 
 
 def page(shown: Table, root: Path = ROOT) -> str:

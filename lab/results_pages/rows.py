@@ -75,7 +75,7 @@ def _described(
             yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": told}
 
 
-def readme(data: Row) -> Iterator[Row]:
+def embedded_summary(data: Row) -> Iterator[Row]:
     """Yield one row per run of the completing translator, with lists over the targets."""
     off = {"longyaal_cu_ms": "off-line", "longyaal_ca_ms": "", "rtf": ""}
     for key, command, more in (("rows", "make ", {}), ("offline", "alignatt ", off)):
@@ -85,6 +85,37 @@ def readme(data: Row) -> Iterator[Row]:
             found = [by_target[code] for code in TARGETS if code in by_target]
             lists = {name: [row.get(name) for row in found] for name in found[0]}
             yield {**lists, "command": f"`{command}{run}`", **more}
+
+
+SUMMARIZED = {
+    ("alignatt", "low"): "`laptop-low`",
+    ("alignatt", "high"): "`laptop-high`",
+    ("local_agreement", "2 drafts, chunk 1000"): "agreement of two drafts",
+}
+"""Names of runs in the summary of real models, by policy and label."""
+
+
+def real_summary(claims: Row, offline: Row) -> Iterator[Row]:
+    """Yield one row per policy with lists over the targets, and the off-line scores."""
+    for (curve, label), name in SUMMARIZED.items():
+        runs = [_run(claims["targets"][code]["runs"], curve, label) for code in TARGETS]
+        row: Row = {"name": name, "target": list(TARGETS)}
+        for key in ("bleu", "chrf", "cu_ms"):
+            row[key] = [run[key]["value"] for run in runs]
+        yield row
+    by_target = {row["signature"]["target"]: row for row in offline["rows"]}
+    row = {"name": "off-line", "target": list(TARGETS), "cu_ms": "off-line"}
+    for key in ("bleu", "chrf"):
+        row[key] = [by_target[code][key] for code in TARGETS]
+    yield row
+
+
+def _run(runs: list[Row], curve: str, label: str) -> Row:
+    """Return the run of a policy with a label."""
+    for run in runs:
+        if run["curve"].startswith(curve) and run["label"] == label:
+            return run
+    raise KeyError(f"no run of {curve} with the label {label}")
 
 
 def devset(data: Row) -> Iterator[Row]:

@@ -46,8 +46,8 @@ def test_scores_of_the_dev_set_are_collected(folders):
     (folder / "scores.json").write_text(json.dumps(scores))
     results_pages.add_devset(folders / "outputs")
     data = json.loads((folders / "RESULTS/devset.json").read_text())
-    (row,) = rows.readme(data)
-    columns = results_pages.PAGES["readme"]["columns"].values()
+    (row,) = rows.embedded_summary(data)
+    columns = results_pages.PAGES["embedded"]["columns"].values()
     cells = [rows.Cells().vformat(template, (), row) for template in columns]
     assert cells == ["`make dev-low`", "de", "76.3", "88.4", "1.77 s", "1.84 s", "0.12"]
     with pytest.raises(SystemExit, match="run make dev-low first"):
@@ -66,6 +66,6 @@ def test_a_page_of_other_figures_shows_the_tables_that_have_files(tmp_path, caps
 
 def test_a_readme_without_marks_is_refused(monkeypatch, tmp_path):
     (tmp_path / "README.md").write_text("# Title")
-    monkeypatch.setattr(results_pages, "README", tmp_path / "README.md")
+    monkeypatch.setattr(results_pages, "MARKED", {tmp_path / "README.md": ("real",)})
     with pytest.raises(SystemExit, match="lacks the lines"):
         results_pages.pages()
