@@ -189,7 +189,7 @@ class _Transcription(_Session):
         texts = [text.strip() for text, _, _, _ in heard.words]
         (spoken,) = self._targets()
         for end in range(1, count):
-            if ends_after(texts[:end], end, spoken, ""):
+            if ends_after(texts, end, spoken):
                 return end  # the later words probably belong to the next item
         return count
 
