@@ -156,6 +156,8 @@ class Room:
             self.targets.update(message.targets)
             self.title = message.title or self.title
             self.text_s = message.text_s or 0.0
+        if isinstance(message, Said):
+            self.targets.add(message.target)
 
     def has_text(self) -> bool:
         """Return whether something was said in the talk."""

@@ -52,12 +52,12 @@ def outputs(units, code, room, folder):
 
     async def published():
         captions = asyncio.Queue()
-        reading = asyncio.ensure_future(_read(room, code, captions))
+        reading = asyncio.ensure_future(_read(room, code, "key", captions))
         await asyncio.sleep(0)
         await room.publish(*found, End(audio_s=99.0))
         room.close()
         await reading
-        return [captions.get_nowait()[-1] for _ in range(captions.qsize() - 1)]
+        return [captions.get_nowait().text for _ in range(captions.qsize() - 1)]
 
     yield "publish", asyncio.run(published())
     for kind in ("txt", "jsonl", "srt", "json"):
