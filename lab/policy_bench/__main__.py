@@ -1,0 +1,284 @@
+r"""Compare acceptance policies on transcripts, word by word, in minutes.
+
+Sentences of a dev set arrive as perfect text, a fixed number of words at a time. The product's own
+translator drafts, decides and emits. All rules share drafts: each token of a source is decoded once
+and stored in OUT/drafts.sqlite. The bench selects rules; only speech supports claims.
+
+Lag is the mean lag of emitted words (characters in unspaced scripts) in source words, as in LAAL.
+"own" compares with the off-line translation of the same model. The oracle emits what its off-line
+translation begins with. The bound is a search, guided by the reference, for the best emissions. It
+shows what a policy could gain at most, not what one can be expected to reach.
+
+Examples:
+  compare all rules on 40 sentences into German:
+    python -m lab.policy_bench --devset DIR --target de --sentences 40 --output OUT
+  compare two rules, three words at a time, as in chunks of one second:
+    python -m lab.policy_bench --devset DIR --target de it zh --words 3 --output OUT \
+        --only "agree 2" "gate -2" --against "agree 2"
+  compute both bounds:
+    python -m lab.policy_bench --devset DIR --target de --only --bounds --output OUT
+
+files in OUT
+  drafts.sqlite    drafts of all runs; an interrupted command resumes
+  bench-N.json     tables of all targets for N words at a time
+
+What the bench does not show: errors of recognition, words that are revised, and the delay until the
+end of a sentence is known.
+
+exit status: 0 success; 2 nothing was started
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.cascade.runtime import Runtime
+from alignatt_agent.cli import report_errors
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
+from alignatt_agent.config.command_line import shared_options
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.machine import versions
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.config.resources import read_lines
+from alignatt_agent.evaluation.cache import ResultCache
+from alignatt_agent.evaluation.devset import DevSet, load_devset
+from alignatt_agent.evaluation.score import bleu_tokenizer
+from alignatt_agent.policy import Policy
+from alignatt_agent.translation.prompt import PromptBuilder
+from lab import commands
+from lab.curves.pareto import Resampled, SegmentScores
+from lab.policy_bench.bounds import PRICES, Search
+from lab.policy_bench.drafts import SharedDrafts
+from lab.policy_bench.replay import Build, Direction, Output, Sentence, replay
+from lab.policy_bench.rules import RULES, Oracle, build_of
+
+ORACLE = "oracle: own off-line translation"
+OFFLINE = "off-line"
+BOUND = "bound: reference, {price:g} BLEU per word"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = commands.parser("lab.policy_bench", __doc__)
+    add = parser.add_argument
+    shared_options(
+        parser,
+        config={"default": "laptop-low"},
+        target={"default": ["de", "it", "zh"]},
+        devset={"required": True},
+        output={"required": True},
+    )
+    text = "number of words that arrive at a time; default %(default)s"
+    add("--words", type=int, default=1, metavar="N", help=text)
+    text = "number of sentences; default: all"
+    add("--sentences", type=int, metavar="N", help=text)
+    add("--only", nargs="*", metavar="RULE", help="rules to compare; default: all")
+    text = "rule with which all rules are compared; default %(default)s"
+    add("--against", default="agree 3", metavar="RULE", help=text)
+    add("--bounds", action="store_true", help="search for the best emissions, too (slow)")
+    add("--streams", type=int, default=8, metavar="N", help="concurrent sentences; default 8")
+    return parser
+
+
+class Bench:
+    """The sentences of one target, with shared drafts and the outputs of rules so far."""
+
+    def __init__(
+        self, direction: Direction, sources: Sequence[str], references: Sequence[str], step: int
+    ) -> None:
+        self.direction, self.sources, self.references = direction, sources, references
+        self._step = step
+        self.outputs: dict[str, list[Output]] = {}
+
+    def offline(self, pool: ThreadPoolExecutor) -> list[tuple[int, ...]]:
+        """Translate whole sentences; return their token ids."""
+        ids = list(pool.map(self.direction.offline, self.sources))
+        whole = [len(source.split()) for source in self.sources]
+        texts = map(self.direction.text, ids)
+        self.outputs[OFFLINE] = [Output((x,), (k,)) for x, k in zip(texts, whole, strict=True)]
+        return ids
+
+    def run(self, label: str, builds: Iterable[Build], pool: ThreadPoolExecutor) -> None:
+        """Translate all sentences with a rule, several at a time."""
+
+        def translate(source: str, build: Build) -> Output:
+            return replay(self.direction, build, source, self._step)
+
+        self.outputs[label] = list(pool.map(translate, self.sources, builds))
+
+    def search(self, pool: ThreadPoolExecutor) -> None:
+        """Search for the best emissions of each sentence."""
+        tokenizer = bleu_tokenizer(self.direction.target.code)
+
+        def best(source: str, reference: str) -> dict[float, Output]:
+            return Search(self.direction, source, reference, tokenizer, self._step).best()
+
+        found = list(pool.map(best, self.sources, self.references))
+        for price in PRICES:
+            self.outputs[BOUND.format(price=price)] = [plans[price] for plans in found]
+
+    def scores(self, labels: Iterable[str]) -> tuple[Resampled, Resampled]:
+        """Return scores against the references, and against the own off-line translation."""
+        own = [output.text for output in self.outputs[OFFLINE]]
+        return (
+            Resampled({label: self._segments(label, self.references) for label in labels}),
+            Resampled({label: self._segments(label, own) for label in labels}),
+        )
+
+    def _segments(self, label: str, references: Sequence[str]) -> SegmentScores:
+        target, outputs = self.direction.target, self.outputs[label]
+        lags = [
+            output.lag(len(source.split()), reference, target.spaced)
+            for output, source, reference in zip(
+                outputs, self.sources, self.references, strict=True
+            )
+        ]
+        texts = [output.text for output in outputs]
+        return SegmentScores.of(texts, references, lags, lags, bleu_tokenizer(target.code))
+
+
+def direction_of(
+    resolved: Resolved, engines: Engines, drafts: SharedDrafts, target: str
+) -> Direction:
+    """Return the translation direction of a configuration with shared drafts."""
+    config, spoken = resolved.config, language(resolved.config.source_language)
+    written = language(target)
+    return Direction(
+        engine=drafts,
+        builder=PromptBuilder.of(engines.tokenizer, config.prompt, spoken, written),
+        tokenizer=engines.tokenizer,
+        readout=resolved.readout(spoken, written),
+        target=written,
+        max_draft_tokens=config.max_draft_tokens,
+    )
+
+
+def compared(bench: Bench, against: str) -> list[dict[str, Any]]:
+    """Return a row of figures for every rule, with paired differences to ``against``."""
+    labels = list(bench.outputs)
+    scores, own = bench.scores(labels)
+    rows = []
+    for label in labels:
+        row: dict[str, Any] = {"rule": label}
+        for key, score in (("bleu", "bleu"), ("chrf", "chrf"), ("lag", "cu_ms")):
+            row[key] = scores.interval(label, score).as_json()
+            if against in labels:
+                row[f"{key}_difference"] = scores.difference(label, against, score).as_json()
+        row["own_bleu"] = own.interval(label, "bleu").as_json()
+        rows.append(row)
+    return rows
+
+
+def line_of(row: Mapping[str, Any]) -> list[str]:
+    """Format the figures of a rule for a terminal."""
+    cells = [row["rule"]]
+    for key, form in (("bleu", ".1f"), ("chrf", ".1f"), ("own_bleu", ".1f"), ("lag", ".2f")):
+        cells.append(format(row[key]["value"], form))
+    for key in ("bleu", "chrf", "lag"):
+        found = row.get(f"{key}_difference")
+        cells.append("{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**found) if found else "")
+    return cells
+
+
+def outputs_of(bench: Bench) -> dict[str, Any]:
+    """Return the texts of all rules, to be read."""
+    rows = {label: [x.text for x in found] for label, found in bench.outputs.items()}
+    return {"source": list(bench.sources), "reference": list(bench.references), **rows}
+
+
+def conduct(
+    arguments: argparse.Namespace, config: AgentConfig, devset: DevSet, runtime: Runtime
+) -> dict[str, Any]:
+    """Run all rules on all targets; print and return the tables."""
+    resolved = runtime.resolve(config, arguments.target)
+    engines = runtime.load(resolved)
+    gate = config.policy.model_dump(exclude={"name", "drafts", "border_margin"})
+    labels = RULES if arguments.only is None else arguments.only
+    known = versions()
+    name = f"{resolved.identities()['translation']}:{known['vllm']}:{known['torch']}"
+    assert devset.transcript is not None
+    sources = read_lines(devset.transcript)[: arguments.sentences]
+    tables, texts = {}, {}
+    with (
+        ResultCache(arguments.output / "drafts.sqlite") as cache,
+        ThreadPoolExecutor(arguments.streams, "sentence") as pool,
+    ):
+        drafts = SharedDrafts(engines.translation, cache, name)
+        for target in arguments.target:
+            references = read_lines(devset.references[target])[: arguments.sentences]
+            direction = direction_of(resolved, engines, drafts, target)
+            bench = Bench(direction, sources, references, arguments.words)
+            begin = time.monotonic()
+
+            def report(label: str, begin: float = begin) -> None:
+                told = f"{drafts.requests} drafts, {drafts.computed} requests to the engine"
+                print(f"{time.monotonic() - begin:.0f} s, {told}: {label}", flush=True)
+
+            offline = bench.offline(pool)
+            report(OFFLINE)
+            bench.run(ORACLE, [_oracle(ids) for ids in offline], pool)
+            report(ORACLE)
+            for label in labels:
+                bench.run(label, [build_of(label, gate)] * len(sources), pool)
+                report(label)
+            if arguments.bounds:
+                bench.search(pool)
+                report("bounds")
+            tables[target] = compared(bench, arguments.against)
+            texts[target] = outputs_of(bench)
+            print(f"\nen-{target}, {len(sources)} sentences, {arguments.words} words at a time")
+            print(_table(tables[target], arguments.against), flush=True)
+    commands.write_json(arguments.output / f"texts-{arguments.words}.json", texts)
+    return tables
+
+
+def _oracle(offline: tuple[int, ...]) -> Build:
+    def build(sentence: Sentence) -> Policy:
+        return Oracle(sentence=sentence, offline=offline)
+
+    return build
+
+
+def _table(rows: Sequence[Mapping[str, Any]], against: str) -> str:
+    ordered = sorted(rows, key=lambda row: float(row["lag"]["value"]))
+    other = f"minus {against}: BLEU"
+    headers = ("rule", "BLEU", "chrF", "own BLEU", "lag, words", other, "chrF", "lag")
+    return commands.table([line_of(row) for row in ordered], headers)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    arguments = build_parser().parse_args(argv)
+    if unknown := sorted({*(arguments.only or ()), arguments.against} - set(RULES)):
+        raise ConfigError(f"no rule {', '.join(unknown)}; rules: {', '.join(RULES)}")
+    for option in ("words", "streams"):
+        if (count := getattr(arguments, option)) < 1:
+            raise ConfigError(f"--{option} {count}: expected a number of 1 or more")
+    config = load_config(arguments.config)
+    devset = load_devset(arguments.devset, arguments.target, audio=False)
+    if devset.transcript is None:
+        raise ConfigError(f"{arguments.devset} has no transcript ref/{config.source_language}.txt")
+    runtime = Runtime()
+    try:
+        tables = conduct(arguments, config, devset, runtime)
+    finally:
+        runtime.close()
+    content = {
+        **commands.machine(),
+        "config": arguments.config,
+        "devset": devset.digest(arguments.target[0]),
+        "words": arguments.words,
+        "sentences": arguments.sentences or len(devset.segments),
+        "against": arguments.against,
+        "targets": tables,
+    }
+    commands.write_json(arguments.output / f"bench-{arguments.words}.json", content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(report_errors("python -m lab.policy_bench", main))

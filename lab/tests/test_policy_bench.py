@@ -1,0 +1,139 @@
+"""The bench of policies, on random engines."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alignatt_agent.config.languages import language
+from alignatt_agent.evaluation.cache import ResultCache
+from alignatt_agent.policy import AlignAtt, EmitAll, LocalAgreement
+from alignatt_agent.types import Draft, DraftContext
+from lab.policy_bench.bounds import PRICES, Search
+from lab.policy_bench.drafts import SharedDrafts
+from lab.policy_bench.replay import Direction, Output, replay
+from lab.policy_bench.rules import RULES, Certain, Either, Oracle, build_of
+from tests.fakes.engine import random_engine
+from tests.fakes.models import READOUT, PieceTokenizer, Prompts, make_rows
+
+PIECES = ["</s>", " a", " b", ".", " c", "d"]
+GATE = {"top_k": 8, "normalize": "none", "median_width": 1}
+
+
+def direction(seed, cache=None, code="de"):
+    engine = random_engine(seed, len(PIECES))
+    shared = SharedDrafts(engine, cache or ResultCache(None), "random")
+    return Direction(shared, Prompts(), PieceTokenizer(list(PIECES)), READOUT, language(code), 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_shared_drafts_are_those_of_the_engine(seed, tmp_path_factory):
+    chance, engine = random.Random(seed), random_engine(seed, len(PIECES))
+    path = tmp_path_factory.mktemp("drafts") / "drafts.sqlite"
+    prompts = []
+    for words in (["the"], ["the", "cat"]):
+        accepted = ()
+        for _ in range(4):
+            prompts.append(Prompts().build(words, accepted))
+            draft = engine.draft(prompts[-1], 5, READOUT)
+            accepted += draft.token_ids[: chance.randint(0, 5)]
+    for again in (False, True):
+        with ResultCache(path) as cache:
+            shared = SharedDrafts(engine, cache, "random")
+            for prompt in prompts:
+                alone, draft = engine.draft(prompt, 5, READOUT), shared.draft(prompt, 5, READOUT)
+                assert (draft.token_ids, draft.ended) == (alone.token_ids, alone.ended)
+                assert len(draft.rows.source) == len(draft.token_ids)
+                np.testing.assert_allclose(draft.rows.source[..., 0], alone.rows.source[..., 0])
+        # Both sources are decoded to the end once, unless an accepted part ends elsewhere.
+        assert shared.computed <= (0 if again else len(prompts))
+    with pytest.raises(ValueError, match="only whole drafts"):
+        shared.draft(prompts[0], 5, READOUT, gate=AlignAtt().gate(1))
+
+
+def test_a_draft_inside_an_earlier_draft_costs_no_request():
+    engine = random_engine(3, 40)
+    shared = SharedDrafts(engine, ResultCache(None), "random")
+    whole = shared.draft(Prompts().build(["the"], ()), 8, READOUT)
+    assert shared.computed == 1
+    part = shared.draft(Prompts().build(["the"], whole.token_ids[:3]), 5, READOUT)
+    assert part.token_ids == whole.token_ids[3:8]
+    assert shared.computed == 1
+
+
+def test_a_replay_is_append_only_and_the_oracle_repeats_the_offline_translation():
+    source = "one two three four five"
+    for seed in range(20):
+        ways = direction(seed)
+        offline = ways.offline(source)
+        output = replay(
+            ways, lambda sentence: Oracle(sentence=sentence, offline=offline), source, 1
+        )
+        assert output.text == ways.text(offline)
+        assert list(output.heard) == sorted(output.heard)
+        waiting = replay(ways, lambda _: AlignAtt(border_margin=-16), source, 1)
+        assert set(waiting.heard) <= {5}
+        assert waiting.text == ways.text(offline)
+        whole = replay(ways, lambda _: EmitAll(), source, 2)
+        assert set(whole.heard) <= {2, 4, 5}
+
+
+def test_lag_counts_words_heard_beyond_those_of_an_even_translator():
+    output = Output((" a", " b", " c", " d"), (1, 2, 3, 4))
+    assert output.lag(4, "w x y z", spaced=True) == 1.0
+    # A longer reference gives each unit fewer words.
+    assert output.lag(4, "1 2 3 4 5 6 7 8", spaced=True) == 2.5 - 0.75
+    characters = Output(("ab", "c"), (2, 3)).lag(3, "xyz", spaced=False)
+    assert characters == pytest.approx((2 + 2 + 3) / 3 - 1)
+    assert Output().lag(7, "x", spaced=True) == 7.0
+
+
+def test_every_rule_replays():
+    # The random engine has no probabilities.
+    for label in (label for label, rule in RULES.items() if rule["name"] != "probable"):
+        output = replay(direction(5), build_of(label, GATE), "one two three four", 1)
+        assert len(output.units) == len(output.heard), label
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), tokens=st.integers(1, 8), source=st.integers(1, 9),
+    data=st.data(),
+)  # fmt: skip
+def test_rules_accept_prefixes_and_more_with_a_looser_setting(seed, tokens, source, data):
+    rng = np.random.default_rng(seed)
+    rows = make_rows(rng.dirichlet(np.full(source + 1, 0.3), size=(tokens, 2))[:, :, :-1])
+    draft = Draft(tuple(range(tokens)), False, rows, probabilities=tuple(rng.random(tokens)))
+    frontier = data.draw(st.integers(0, source))
+    known = tuple(range(data.draw(st.integers(0, tokens))))
+    context = DraftContext(earlier=(known, known))
+
+    def accepted(policy):
+        count = policy.decide(draft, frontier, context).accepted
+        assert 0 <= count <= tokens
+        return count
+
+    strict = accepted(AlignAtt(**GATE, border_margin=-2))
+    common = accepted(LocalAgreement(drafts=3))
+    either = accepted(Either(**GATE, border_margin=-2, agreeing=3, agreed_margin=16))
+    assert either == max(strict, common)
+    assert accepted(Either(**GATE, border_margin=-2, agreeing=3, agreed_margin=0)) <= either
+    shares = [accepted(Either(**GATE, border_margin=0, share=p, agreeing=1)) for p in (0.5, 0.9)]
+    assert shares[0] >= shares[1]
+    margins = {"border_margin": -4, "certain_margin": -1}
+    certain = [accepted(Certain(**GATE, **margins, least=x)) for x in (0.0, 0.5, 1.0)]
+    assert certain[0] == accepted(AlignAtt(**GATE, border_margin=-1))
+    assert certain == sorted(certain, reverse=True)
+
+
+def test_the_search_beats_the_policies_that_it_may_imitate():
+    source, reference = "one two three four five", "a b c a d"
+    for seed in range(8):
+        ways = direction(seed)
+        plans = Search(ways, source, reference, "13a", 1).best()
+        assert set(plans) == set(PRICES)
+        lags = [plans[price].lag(5, reference, True) for price in PRICES]
+        assert lags == sorted(lags, reverse=True)
