@@ -47,14 +47,13 @@ from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.score import bleu_tokenizer
-from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab import commands
 from lab.curves.pareto import Resampled, SegmentScores
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.drafts import SharedDrafts
-from lab.policy_bench.replay import Build, Direction, Output, Sentence, replay
-from lab.policy_bench.rules import RULES, Oracle, build_of
+from lab.policy_bench.replay import Build, Direction, Output, replay
+from lab.policy_bench.rules import RULES, build_of, oracle_of
 
 ORACLE = "oracle: own off-line translation"
 OFFLINE = "off-line"
@@ -220,7 +219,7 @@ def conduct(
 
             offline = bench.offline(pool)
             report(OFFLINE)
-            bench.run(ORACLE, [_oracle(ids) for ids in offline], pool)
+            bench.run(ORACLE, [oracle_of(ids) for ids in offline], pool)
             report(ORACLE)
             for label in labels:
                 bench.run(label, [build_of(label, gate)] * len(sources), pool)
@@ -234,13 +233,6 @@ def conduct(
             print(_table(tables[target], arguments.against), flush=True)
     commands.write_json(arguments.output / f"texts-{arguments.words}.json", texts)
     return tables
-
-
-def _oracle(offline: tuple[int, ...]) -> Build:
-    def build(sentence: Sentence) -> Policy:
-        return Oracle(sentence=sentence, offline=offline)
-
-    return build
 
 
 def _table(rows: Sequence[Mapping[str, Any]], against: str) -> str:

@@ -178,3 +178,12 @@ def build_of(label: str, gate: Mapping[str, Any]) -> Build:
         return kind(**{**shared, **settings, **more})
 
     return build
+
+
+def oracle_of(offline: tuple[int, ...]) -> Build:
+    """Return a function that creates the oracle of a sentence with this off-line translation."""
+
+    def build(sentence: Sentence) -> Policy:
+        return Oracle(sentence=sentence, offline=offline)
+
+    return build

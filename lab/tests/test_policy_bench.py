@@ -14,7 +14,7 @@ from alignatt_agent.types import Draft, DraftContext
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.drafts import SharedDrafts
 from lab.policy_bench.replay import Direction, Output, replay
-from lab.policy_bench.rules import RULES, Certain, Either, Oracle, build_of
+from lab.policy_bench.rules import RULES, Certain, Either, build_of, oracle_of
 from tests.fakes.engine import random_engine
 from tests.fakes.models import READOUT, PieceTokenizer, Prompts, make_rows
 
@@ -69,9 +69,7 @@ def test_a_replay_is_append_only_and_the_oracle_repeats_the_offline_translation(
     for seed in range(20):
         ways = direction(seed)
         offline = ways.offline(source)
-        output = replay(
-            ways, lambda sentence: Oracle(sentence=sentence, offline=offline), source, 1
-        )
+        output = replay(ways, oracle_of(offline), source, 1)
         assert output.text == ways.text(offline)
         assert list(output.heard) == sorted(output.heard)
         waiting = replay(ways, lambda _: AlignAtt(border_margin=-16), source, 1)
