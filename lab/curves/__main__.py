@@ -12,7 +12,7 @@ Examples:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
         --only local_agreement-c500-n2 local_agreement-c500-n3 local_agreement-c500-n4
-  run many talks concurrently, if computation-aware latency is not needed:
+  run many talks concurrently and share parts of drafts, without computation-aware latency:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
   run your own models and dev set on a cluster, one talk per worker:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
@@ -65,8 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
         text = f"configuration for {name} latency (name or path); default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
     text = (
-        "number of concurrent talks, which are batched; CA then includes their waiting times; "
-        "default %(default)s"
+        "number of concurrent talks, which are batched; with more than one, policies that accept "
+        "different parts of a draft share it, and CA contains no drafts; default %(default)s"
     )
     add("--streams", type=int, default=1, metavar="N", help=text)
     add_options(parser, "stream")

@@ -50,8 +50,9 @@ from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab import commands
 from lab.curves.pareto import Resampled, SegmentScores
+from lab.curves.runs import side_by_side
+from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench.bounds import PRICES, Search
-from lab.policy_bench.drafts import SharedDrafts
 from lab.policy_bench.replay import Build, Direction, Output, replay
 from lab.policy_bench.rules import RULES, build_of, oracle_of
 
@@ -79,7 +80,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "rule with which all rules are compared; default %(default)s"
     add("--against", default="agree 3", metavar="RULE", help=text)
     add("--bounds", action="store_true", help="search for the best emissions, too (slow)")
-    add("--streams", type=int, default=8, metavar="N", help="concurrent sentences; default 8")
+    text = "number of concurrent sentences, which are batched; default %(default)s"
+    add("--streams", type=int, default=24, metavar="N", help=text)
     return parser
 
 
@@ -193,6 +195,8 @@ def conduct(
     arguments: argparse.Namespace, config: AgentConfig, devset: DevSet, runtime: Runtime
 ) -> dict[str, Any]:
     """Run all rules on all targets; print and return the tables."""
+    models = side_by_side(config.models, arguments.streams)
+    config = config.model_copy(update={"models": models})
     resolved = runtime.resolve(config, arguments.target)
     engines = runtime.load(resolved)
     gate = config.policy.model_dump(exclude={"name", "drafts", "border_margin"})

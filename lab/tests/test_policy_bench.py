@@ -11,8 +11,8 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.policy import AlignAtt, EmitAll, LocalAgreement
 from alignatt_agent.types import Draft, DraftContext
+from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench.bounds import PRICES, Search
-from lab.policy_bench.drafts import SharedDrafts
 from lab.policy_bench.replay import Direction, Output, replay
 from lab.policy_bench.rules import RULES, Certain, Either, build_of, oracle_of
 from tests.fakes.engine import random_engine
