@@ -12,7 +12,7 @@ from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 
-SHORTEST = 16
+SHORTEST = 32
 """Minimum number of tokens of a request. A longer draft costs less than a second request."""
 
 # A pickle names its class but not the fields, so drafts of an older form must not be used.

@@ -95,6 +95,21 @@ class Bench:
         self._step = step
         self.outputs: dict[str, list[Output]] = {}
 
+    def prime(self, pool: ThreadPoolExecutor) -> None:
+        """Draft the beginnings of all sentences from the start, so that rules share these drafts.
+
+        A draft can be shared only from its first token on, and rules accept different tokens.
+        """
+        list(pool.map(self._prime, self.sources))
+
+    def _prime(self, source: str) -> None:
+        words, draft, ways = source.split(), (), self.direction
+        for heard in [*range(self._step, len(words), self._step), len(words)]:
+            prompt = ways.builder.build(words[:heard])
+            most = round(2 * ways.builder.expansion * len(prompt.token_word)) + 16
+            found = ways.engine.draft(prompt, most, ways.readout, expected=draft)
+            draft = found.token_ids
+
     def offline(self, pool: ThreadPoolExecutor) -> list[tuple[int, ...]]:
         """Translate whole sentences; return their token ids."""
         ids = list(pool.map(self.direction.offline, self.sources))
@@ -221,6 +236,8 @@ def conduct(
                 told = f"{drafts.requests} drafts, {drafts.computed} requests to the engine"
                 print(f"{time.monotonic() - begin:.0f} s, {told}: {label}", flush=True)
 
+            bench.prime(pool)
+            report("drafts of all beginnings")
             offline = bench.offline(pool)
             report(OFFLINE)
             bench.run(ORACLE, [oracle_of(ids) for ids in offline], pool)

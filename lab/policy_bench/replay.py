@@ -86,6 +86,10 @@ class Sentence:
         """Return the accepted token ids."""
         return self.translator.accepted
 
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the text of each token."""
+        return UnitDecoder(self._direction.tokenizer, self._direction.target.spaced).tokens(ids)
+
     def draft_without(self, last: int) -> tuple[int, ...]:
         """Return the draft after the accepted tokens if the ``last`` heard words are removed."""
         words = [word.text for word in self.words[: self.heard - last]]

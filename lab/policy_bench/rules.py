@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import yaml
 from pydantic import Field
 
-from alignatt_agent.policy import POLICIES, AlignAtt, Policy
+from alignatt_agent.policy import POLICIES, AlignAtt, AlignAttOrAgreement, Policy
 from alignatt_agent.policy.base import Reads
 from alignatt_agent.policy.rivals import agreed
 from alignatt_agent.policy.rows import head_mean
@@ -27,34 +28,21 @@ def shares(draft: Draft, edge: int) -> list[float]:
     return [float(row[:edge].sum() / max(row.sum(), 1e-12)) for row in mean_rows]
 
 
-class Either(AlignAtt):
-    """Accepts what the gate accepts, or what drafts agree on up to a second margin.
+class Share(AlignAtt):
+    """Accepts tokens whose attention on the source lies mostly before the border.
 
     Attributes:
-        share: minimum share of the attention on the source that lies before the border; replaces
-            the peak if it is not 0.
-        agreeing: number of drafts that must agree.
-        agreed_margin: border margin of tokens that drafts agree on.
+        share: minimum share of the attention on the source that lies before the border.
     """
 
-    name: Literal["either"] = "either"  # type: ignore[assignment]
-    share: float = Field(default=0.0, ge=0, le=1)
-    agreeing: int = Field(default=3, ge=1)
-    agreed_margin: int = 2
+    name: Literal["share"] = "share"  # type: ignore[assignment]
+    share: float = Field(default=0.8, ge=0, le=1)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept the longer of the two prefixes."""
-        strict = self._gated(draft, frontier, context)
-        loose = self.model_copy(update={"border_margin": self.agreed_margin})
-        inside = AlignAtt.decide(loose, draft, frontier, context).accepted
-        both = min(agreed(draft, context, self.agreeing), inside) if self.agreeing > 1 else 0
-        return Decision(max(strict, both), StopReason.SOURCE_FRONTIER)
-
-    def _gated(self, draft: Draft, frontier: int, context: DraftContext) -> int:
-        if not self.share:
-            return AlignAtt.decide(self, draft, frontier, context).accepted
+        """Stop before the first token with a smaller share."""
         found = shares(draft, self.edge(frontier))
-        return sum(1 for _ in takewhile(lambda share: share >= self.share, found))
+        accepted = sum(1 for _ in takewhile(lambda share: share >= self.share, found))
+        return Decision(accepted, StopReason.SOURCE_FRONTIER)
 
 
 class Certain(AlignAtt):
@@ -108,7 +96,7 @@ class Probable(Certain):
         return list(draft.probabilities)
 
 
-class OverSources(Either):
+class OverSources(AlignAttOrAgreement):
     """Accepts what the gate accepts, or what also follows a source without its last words.
 
     Attributes:
@@ -117,19 +105,41 @@ class OverSources(Either):
     """
 
     name: Literal["over_sources"] = "over_sources"  # type: ignore[assignment]
+    drafts: int = 2
     sentence: Any = None
     removed: tuple[int, ...] = (1,)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Compare ``draft`` with the drafts of shorter sources, made now."""
-        strict = self._gated(draft, frontier, context)
-        loose = self.model_copy(update={"border_margin": self.agreed_margin})
-        inside = AlignAtt.decide(loose, draft, frontier, context).accepted
-        common = len(draft.token_ids)
+        same = draft.token_ids
         for count in self.removed:
             shorter = self.sentence.draft_without(count)
-            common = min(common, common_prefix(draft.token_ids, shorter))
-        return Decision(max(strict, min(common, inside)), StopReason.SOURCE_FRONTIER)
+            same = same[: common_prefix(same, shorter)]
+        return super().decide(draft, frontier, DraftContext(earlier=(same,)))
+
+
+class WithoutStop(AlignAtt):
+    """Applies the gate, but never ends the sentence before its source ends.
+
+    Attributes:
+        sentence: the state of the sentence.
+    """
+
+    name: Literal["without_stop"] = "without_stop"  # type: ignore[assignment]
+    sentence: Any = None
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Stop before the first token that ends a sentence."""
+        decision = super().decide(draft, frontier, context)
+        pieces = (*self.sentence.pieces(draft.token_ids), " ")
+        ends = (
+            place
+            for place in range(decision.accepted)
+            if pieces[place].rstrip().endswith(STOPS)
+            and (pieces[place + 1][:1].isspace() or pieces[place].rstrip().endswith(WIDE_STOPS))
+        )
+        accepted = next(ends, decision.accepted)
+        return replace(decision, accepted=accepted)
 
 
 class Oracle(Policy):
@@ -150,12 +160,16 @@ class Oracle(Policy):
         return Decision(common_prefix(draft.token_ids, rest), StopReason.DISAGREEMENT)
 
 
+STOPS = (".", "!", "?", "。", "！", "？")  # noqa: RUF001
+WIDE_STOPS = STOPS[3:]
+
 CLASSES: dict[str, type[Policy]] = {
     **POLICIES,
-    "either": Either,
+    "share": Share,
     "certain": Certain,
     "probable": Probable,
     "over_sources": OverSources,
+    "without_stop": WithoutStop,
 }
 
 RULES: dict[str, dict[str, Any]] = yaml.safe_load(

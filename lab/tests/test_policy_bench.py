@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
-from alignatt_agent.policy import AlignAtt, EmitAll, LocalAgreement
-from alignatt_agent.types import Draft, DraftContext
+from alignatt_agent.policy import AlignAtt, EmitAll
+from alignatt_agent.types import Draft
 from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.replay import Direction, Output, replay
-from lab.policy_bench.rules import RULES, Certain, Either, build_of, oracle_of
+from lab.policy_bench.rules import RULES, Certain, Share, build_of, oracle_of
 from tests.fakes.engine import random_engine
 from tests.fakes.models import READOUT, PieceTokenizer, Prompts, make_rows
 
@@ -106,20 +106,13 @@ def test_rules_accept_prefixes_and_more_with_a_looser_setting(seed, tokens, sour
     rows = make_rows(rng.dirichlet(np.full(source + 1, 0.3), size=(tokens, 2))[:, :, :-1])
     draft = Draft(tuple(range(tokens)), False, rows, probabilities=tuple(rng.random(tokens)))
     frontier = data.draw(st.integers(0, source))
-    known = tuple(range(data.draw(st.integers(0, tokens))))
-    context = DraftContext(earlier=(known, known))
 
     def accepted(policy):
-        count = policy.decide(draft, frontier, context).accepted
+        count = policy.decide(draft, frontier).accepted
         assert 0 <= count <= tokens
         return count
 
-    strict = accepted(AlignAtt(**GATE, border_margin=-2))
-    common = accepted(LocalAgreement(drafts=3))
-    either = accepted(Either(**GATE, border_margin=-2, agreeing=3, agreed_margin=16))
-    assert either == max(strict, common)
-    assert accepted(Either(**GATE, border_margin=-2, agreeing=3, agreed_margin=0)) <= either
-    shares = [accepted(Either(**GATE, border_margin=0, share=p, agreeing=1)) for p in (0.5, 0.9)]
+    shares = [accepted(Share(**GATE, border_margin=0, share=p)) for p in (0.5, 0.9)]
     assert shares[0] >= shares[1]
     margins = {"border_margin": -4, "certain_margin": -1}
     certain = [accepted(Certain(**GATE, **margins, least=x)) for x in (0.0, 0.5, 1.0)]
