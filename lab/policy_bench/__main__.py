@@ -15,12 +15,16 @@ Examples:
   compare two rules, three words at a time, as in chunks of one second:
     python -m lab.policy_bench --devset DIR --target de it zh --words 3 --output OUT \
         --only "agree 2" "gate -2" --against "agree 2"
+  count numbers that are wrong in the stream but right off-line:
+    python -m lab.policy_bench --numbers --devset DIR --target de --only "gate -2" --output OUT
   compute both bounds:
     python -m lab.policy_bench --devset DIR --target de --only --bounds --output OUT
 
 files in OUT
   drafts.sqlite    drafts of all runs; an interrupted command resumes
   bench-N.json     tables of all targets for N words at a time
+  texts-N.json     all translations
+  numbers-N.json, wrong-numbers-N.json   the same for --numbers
 
 What the bench does not show: errors of recognition, words that are revised, and the delay until the
 end of a sentence is known.
@@ -53,6 +57,7 @@ from lab.curves.pareto import Resampled, SegmentScores
 from lab.curves.runs import side_by_side
 from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench.bounds import PRICES, Search
+from lab.policy_bench.numbers import SENTENCES, late_faults
 from lab.policy_bench.replay import Build, Direction, Output, replay
 from lab.policy_bench.rules import RULES, build_of, oracle_of
 
@@ -79,6 +84,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--only", nargs="*", metavar="RULE", help="rules to compare; default: all")
     text = "rule with which all rules are compared; default %(default)s"
     add("--against", default="agree 3", metavar="RULE", help=text)
+    text = "translate 40 sentences with numbers instead of the dev set, and count wrong numbers"
+    add("--numbers", action="store_true", help=text)
     add("--bounds", action="store_true", help="search for the best emissions, too (slow)")
     text = "number of concurrent sentences, which are batched; default %(default)s"
     add("--streams", type=int, default=24, metavar="N", help=text)
@@ -103,12 +110,11 @@ class Bench:
         list(pool.map(self._prime, self.sources))
 
     def _prime(self, source: str) -> None:
-        words, draft, ways = source.split(), (), self.direction
+        words, ways = source.split(), self.direction
         for heard in [*range(self._step, len(words), self._step), len(words)]:
             prompt = ways.builder.build(words[:heard])
             most = round(2 * ways.builder.expansion * len(prompt.token_word)) + 16
-            found = ways.engine.draft(prompt, most, ways.readout, expected=draft)
-            draft = found.token_ids
+            ways.engine.draft(prompt, most, ways.readout)
 
     def offline(self, pool: ThreadPoolExecutor) -> list[tuple[int, ...]]:
         """Translate whole sentences; return their token ids."""
@@ -200,6 +206,20 @@ def line_of(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
+def wrong_numbers(texts: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
+    """Print and return the number of wrong numbers of each rule."""
+    rows = []
+    for label in (label for label in texts if label not in ("source", "reference", OFFLINE)):
+        wrong = late_faults(texts[label], texts[OFFLINE], target)
+        rows.append({"rule": label, **{key: len(places) for key, places in wrong.items()}})
+        for place in wrong["stream_only"]:
+            said = [texts[key][place] for key in ("source", OFFLINE, label)]
+            print(f"{label}: " + " | ".join(said))
+    headers = (f"en-{target}, {len(SENTENCES)} numbers", "wrong off-line", "wrong only streamed")
+    print(commands.table([[str(cell) for cell in row.values()] for row in rows], headers))
+    return rows
+
+
 def outputs_of(bench: Bench) -> dict[str, Any]:
     """Return the texts of all rules, to be read."""
     rows = {label: [x.text for x in found] for label, found in bench.outputs.items()}
@@ -226,8 +246,14 @@ def conduct(
         ThreadPoolExecutor(arguments.streams, "sentence") as pool,
     ):
         drafts = SharedDrafts(engines.translation, cache, name)
+        if arguments.numbers:
+            sources = [sentence["source"] for sentence in SENTENCES]
         for target in arguments.target:
-            references = read_lines(devset.references[target])[: arguments.sentences]
+            references = (
+                sources
+                if arguments.numbers
+                else read_lines(devset.references[target])[: arguments.sentences]
+            )
             direction = direction_of(resolved, engines, drafts, target)
             bench = Bench(direction, sources, references, arguments.words)
             begin = time.monotonic()
@@ -248,11 +274,15 @@ def conduct(
             if arguments.bounds:
                 bench.search(pool)
                 report("bounds")
-            tables[target] = compared(bench, arguments.against)
             texts[target] = outputs_of(bench)
+            if arguments.numbers:
+                tables[target] = wrong_numbers(texts[target], target)
+                continue
+            tables[target] = compared(bench, arguments.against)
             print(f"\nen-{target}, {len(sources)} sentences, {arguments.words} words at a time")
             print(_table(tables[target], arguments.against), flush=True)
-    commands.write_json(arguments.output / f"texts-{arguments.words}.json", texts)
+    kind = "numbers" if arguments.numbers else "texts"
+    commands.write_json(arguments.output / f"{kind}-{arguments.words}.json", texts)
     return tables
 
 
@@ -289,7 +319,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "against": arguments.against,
         "targets": tables,
     }
-    commands.write_json(arguments.output / f"bench-{arguments.words}.json", content)
+    kind = "wrong-numbers" if arguments.numbers else "bench"
+    commands.write_json(arguments.output / f"{kind}-{arguments.words}.json", content)
     return 0
 
 

@@ -13,6 +13,7 @@ from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import Draft
 from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench.bounds import PRICES, Search
+from lab.policy_bench.numbers import SENTENCES, is_right, late_faults
 from lab.policy_bench.replay import Direction, Output, replay
 from lab.policy_bench.rules import RULES, Certain, Share, build_of, oracle_of
 from tests.fakes.engine import random_engine
@@ -128,3 +129,29 @@ def test_the_search_beats_the_policies_that_it_may_imitate():
         assert set(plans) == set(PRICES)
         lags = [plans[price].lag(5, reference, True) for price in PRICES]
         assert lags == sorted(lags, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "target", "right"),
+    [
+        ("Der Server speichert 36 Kopien.", 0, "de", True),
+        ("Der Server speichert 1936 Kopien.", 0, "de", False),
+        ("Der Server speichert sechsunddreissig Kopien.", 0, "de", True),
+        ("Der Server speichert dreißig Kopien.", 0, "de", False),
+        ("服务器存储三十六个副本。", 0, "zh", True),
+        ("Zwischen 1996 und 1998", 20, "de", True),
+        ("Zwischen 1996 und 1999", 20, "de", False),
+    ],
+)
+def test_numbers_are_found_in_digits_and_in_words(text, place, target, right):
+    assert is_right(text, SENTENCES[place], target) is right
+
+
+def test_faults_of_streaming_are_told_from_those_of_the_model():
+    offline = [sentence["source"] for sentence in SENTENCES]
+    offline[0] = "36"
+    streamed = ["30", *offline[1:]]
+    wrong = late_faults(streamed, offline, "de")
+    assert wrong["stream_only"] == [0]
+    assert 1 in wrong["offline"]
+    assert 0 not in wrong["offline"]
