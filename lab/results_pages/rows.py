@@ -122,6 +122,14 @@ def points(data: Row) -> Iterator[Row]:
         yield from ({"target": code, **run} for run in target["runs"])
 
 
+def bench(*files: Row) -> Iterator[Row]:
+    """Yield the rules of the policy bench, target by target, by rising lag."""
+    for data in files:
+        for code, rules in data["targets"].items():
+            for row in sorted(rules, key=lambda row: float(row["lag"]["value"])):
+                yield {"target": code, "words": data["words"], **row}
+
+
 def differences(data: Row) -> Iterator[Row]:
     """Yield operating points minus single runs of rivals."""
     yield from data["differences"]
