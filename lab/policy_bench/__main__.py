@@ -22,9 +22,9 @@ Examples:
 
 files in OUT
   drafts.sqlite    drafts of all runs; an interrupted command resumes
-  bench-N.json     tables of all targets for N words at a time
-  texts-N.json     all translations
-  numbers-N.json, wrong-numbers-N.json   the same for --numbers
+  bench-TARGET-N.json     figures of all rules, N words at a time
+  numbers-TARGET-N.json   counts of wrong numbers, with --numbers
+  texts-*.json            all translations of such a file
 
 What the bench does not show: errors of recognition, words that are revised, and the delay until the
 end of a sentence is known.
@@ -35,7 +35,7 @@ exit status: 0 success; 2 nothing was started
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -206,10 +206,11 @@ def line_of(row: Mapping[str, Any]) -> list[str]:
     return cells
 
 
-def wrong_numbers(texts: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
+def wrong_numbers(bench: Bench) -> list[dict[str, Any]]:
     """Print and return the number of wrong numbers of each rule."""
+    texts, target = outputs_of(bench), bench.direction.target.code
     rows = []
-    for label in (label for label in texts if label not in ("source", "reference", OFFLINE)):
+    for label in (label for label in bench.outputs if label != OFFLINE):
         wrong = late_faults(texts[label], texts[OFFLINE], target)
         rows.append({"rule": label, **{key: len(places) for key, places in wrong.items()}})
         for place in wrong["stream_only"]:
@@ -228,8 +229,8 @@ def outputs_of(bench: Bench) -> dict[str, Any]:
 
 def conduct(
     arguments: argparse.Namespace, config: AgentConfig, devset: DevSet, runtime: Runtime
-) -> dict[str, Any]:
-    """Run all rules on all targets; print and return the tables."""
+) -> Iterator[tuple[Bench, list[dict[str, Any]]]]:
+    """Run all rules; yield the bench of each target with its table."""
     models = side_by_side(config.models, arguments.streams)
     config = config.model_copy(update={"models": models})
     resolved = runtime.resolve(config, arguments.target)
@@ -238,52 +239,46 @@ def conduct(
     labels = RULES if arguments.only is None else arguments.only
     known = versions()
     name = f"{resolved.identities()['translation']}:{known['vllm']}:{known['torch']}"
-    assert devset.transcript is not None
-    sources = read_lines(devset.transcript)[: arguments.sentences]
-    tables, texts = {}, {}
     with (
         ResultCache(arguments.output / "drafts.sqlite") as cache,
         ThreadPoolExecutor(arguments.streams, "sentence") as pool,
     ):
         drafts = SharedDrafts(engines.translation, cache, name)
-        if arguments.numbers:
-            sources = [sentence["source"] for sentence in SENTENCES]
         for target in arguments.target:
-            references = (
-                sources
-                if arguments.numbers
-                else read_lines(devset.references[target])[: arguments.sentences]
-            )
             direction = direction_of(resolved, engines, drafts, target)
+            sources, references = sentences_of(arguments, devset, target)
             bench = Bench(direction, sources, references, arguments.words)
-            begin = time.monotonic()
-
-            def report(label: str, begin: float = begin) -> None:
-                told = f"{drafts.requests} drafts, {drafts.computed} requests to the engine"
-                print(f"{time.monotonic() - begin:.0f} s, {told}: {label}", flush=True)
-
             bench.prime(pool)
-            report("drafts of all beginnings")
             offline = bench.offline(pool)
-            report(OFFLINE)
             bench.run(ORACLE, [oracle_of(ids) for ids in offline], pool)
-            report(ORACLE)
             for label in labels:
+                begin = time.monotonic()
+                before = drafts.requests, drafts.computed
                 bench.run(label, [build_of(label, gate)] * len(sources), pool)
-                report(label)
+                drafted = f"{drafts.requests - before[0]} drafts, {drafts.computed - before[1]} new"
+                print(f"{target}, {label}: {time.monotonic() - begin:.0f} s, {drafted}", flush=True)
             if arguments.bounds:
                 bench.search(pool)
-                report("bounds")
-            texts[target] = outputs_of(bench)
             if arguments.numbers:
-                tables[target] = wrong_numbers(texts[target], target)
+                yield bench, wrong_numbers(bench)
                 continue
-            tables[target] = compared(bench, arguments.against)
+            rows = compared(bench, arguments.against)
             print(f"\nen-{target}, {len(sources)} sentences, {arguments.words} words at a time")
-            print(_table(tables[target], arguments.against), flush=True)
-    kind = "numbers" if arguments.numbers else "texts"
-    commands.write_json(arguments.output / f"{kind}-{arguments.words}.json", texts)
-    return tables
+            print(_table(rows, arguments.against), flush=True)
+            yield bench, rows
+
+
+def sentences_of(
+    arguments: argparse.Namespace, devset: DevSet, target: str
+) -> tuple[list[str], list[str]]:
+    """Return the sentences to translate and their references."""
+    if arguments.numbers:
+        sources = [str(sentence["source"]) for sentence in SENTENCES]
+        return sources, sources
+    assert devset.transcript is not None
+    files = devset.transcript, devset.references[target]
+    sources, references = (read_lines(path)[: arguments.sentences] for path in files)
+    return sources, references
 
 
 def _table(rows: Sequence[Mapping[str, Any]], against: str) -> str:
@@ -306,21 +301,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if devset.transcript is None:
         raise ConfigError(f"{arguments.devset} has no transcript ref/{config.source_language}.txt")
     runtime = Runtime()
+    kind = "numbers" if arguments.numbers else "bench"
     try:
-        tables = conduct(arguments, config, devset, runtime)
+        for bench, rows in conduct(arguments, config, devset, runtime):
+            code = bench.direction.target.code
+            content = {
+                **commands.machine(),
+                "config": arguments.config,
+                "devset": devset.digest(code),
+                "words": arguments.words,
+                "sentences": len(bench.sources),
+                "against": arguments.against,
+                "targets": {code: rows},
+            }
+            path = arguments.output / f"{kind}-{code}-{arguments.words}.json"
+            commands.write_json(path, content)
+            commands.write_json(path.with_name(f"texts-{path.name}"), outputs_of(bench))
     finally:
         runtime.close()
-    content = {
-        **commands.machine(),
-        "config": arguments.config,
-        "devset": devset.digest(arguments.target[0]),
-        "words": arguments.words,
-        "sentences": arguments.sentences or len(devset.segments),
-        "against": arguments.against,
-        "targets": tables,
-    }
-    kind = "wrong-numbers" if arguments.numbers else "bench"
-    commands.write_json(arguments.output / f"{kind}-{arguments.words}.json", content)
     return 0
 
 
