@@ -17,7 +17,8 @@ class AlignAttOrAgreement(AlignAtt):
     """Accepts the longer of two prefixes: that of a strict gate, and that of agreement.
 
     Agreement accepts wrong tokens that recur in successive drafts, and the gate accepts wrong
-    tokens that attend to accessible words. With a strict margin, such tokens are rare.
+    tokens that attend to accessible words. With a strict margin, such tokens are rare. Rows are not
+    filtered by default.
 
     Attributes:
         drafts: number of successive drafts that must agree on tokens that the gate rejects.
@@ -29,6 +30,8 @@ class AlignAttOrAgreement(AlignAtt):
 
     name: Literal["alignatt_or_agreement"] = "alignatt_or_agreement"  # type: ignore[assignment]
     drafts: int = Field(default=3, ge=2)
+    normalize: Literal["zscore", "none"] = "none"
+    median_width: int = Field(default=1, ge=1)
     border_margin: int = Field(default=-8, ge=-16, le=16)
     agreed_margin: int = Field(default=2, ge=-16, le=16)
     share: float = Field(default=0.0, ge=0, le=1)

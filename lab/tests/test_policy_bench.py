@@ -1,17 +1,21 @@
 """The bench of policies, on random engines."""
 
+import json
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import Draft
 from lab.curves.shared_drafts import SharedDrafts
+from lab.policy_bench import __main__ as cli
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.numbers import SENTENCES, is_right, late_faults
 from lab.policy_bench.replay import Direction, Output, replay
@@ -155,3 +159,58 @@ def test_faults_of_streaming_are_told_from_those_of_the_model():
     assert wrong["stream_only"] == [0]
     assert 1 in wrong["offline"]
     assert 0 not in wrong["offline"]
+
+
+class FakeRuntime:
+    """A runtime without models; ``direction_of`` is replaced, too."""
+
+    def resolve(self, config, targets):
+        return SimpleNamespace(identities=lambda: {"translation": "random"}, config=config)
+
+    def load(self, resolved):
+        return SimpleNamespace(translation=random_engine(4, len(PIECES)), tokenizer=None)
+
+    def close(self):
+        pass
+
+
+def test_the_command_compares_rules_and_resumes(tmp_path, monkeypatch, capsys):
+    texts = {"en": ["one two three four", "two one"], "de": ["a b c", "b a"]}
+    (tmp_path / "ref").mkdir()
+    for code, lines in texts.items():
+        (tmp_path / f"ref/{code}.txt").write_text("\n".join(lines) + "\n")
+    spans = "\n".join(f"- {{wav: talk.wav, offset: {k}, duration: 1}}" for k in range(2))
+    (tmp_path / "audio-segments.yaml").write_text(spans)
+
+    def fake_direction(resolved, engines, drafts, target):
+        tokenizer = PieceTokenizer(list(PIECES))
+        return Direction(drafts, Prompts(), tokenizer, READOUT, language(target), 6)
+
+    monkeypatch.setattr(cli, "Runtime", FakeRuntime)
+    monkeypatch.setattr(cli, "direction_of", fake_direction)
+    output = tmp_path / "out"
+    command = ["--devset", str(tmp_path), "--target", "de", "--output", str(output)]
+    command += ["--only", "agree 3", "gate -2", "gate -8 or agree 3"]
+    assert cli.main([*command, "--bounds"]) == 0
+    assert ", 0 new" not in capsys.readouterr().out.splitlines()[0]
+    found = json.loads((output / "bench-de-1.json").read_text())
+    rules = {row["rule"]: row for row in found["targets"]["de"]}
+    assert rules[cli.OFFLINE]["own_bleu"]["value"] == pytest.approx(100)
+    assert rules["agree 3"]["lag_difference"]["value"] == 0
+    assert {*command[-3:], cli.ORACLE, cli.BOUND.format(price=0)} <= set(rules)
+    said = json.loads((output / "texts-bench-de-1.json").read_text())
+    assert said["source"] == texts["en"]
+    assert len(said["gate -2"]) == 2
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out.count(", 0 new") == 3
+    assert cli.main([*command, "--numbers"]) == 0
+    assert (output / "numbers-de-1.json").exists()
+    assert "40 numbers" in capsys.readouterr().out
+
+
+def test_a_command_that_cannot_run_is_refused(tmp_path):
+    command = ["--devset", str(tmp_path), "--output", str(tmp_path)]
+    with pytest.raises(ConfigError, match="no rule agree 9; rules: .*agree 3"):
+        cli.main([*command, "--only", "agree 9"])
+    with pytest.raises(ConfigError, match="--words 0: expected a number of 1 or more"):
+        cli.main([*command, "--words", "0"])

@@ -244,6 +244,9 @@ def test_the_margin_of_agreement_is_not_the_stricter_one():
     with pytest.raises(ValueError, match="agreed_margin -3 is less than border_margin -2"):
         either(agreed_margin=-3)
     assert either().alone() == gate(border_margin=-2)
+    # A configuration that changes only the name must not return to the filters of the paper.
+    plain = AlignAttOrAgreement()
+    assert (plain.normalize, plain.median_width) == ("none", 1)
     assert either().edge(3) == 5
 
 
