@@ -236,7 +236,7 @@ def conduct(
     resolved = runtime.resolve(config, arguments.target)
     engines = runtime.load(resolved)
     gate = config.policy.model_dump(exclude={"name", "drafts", "border_margin"})
-    labels = RULES if arguments.only is None else arguments.only
+    labels = list(dict.fromkeys(RULES if arguments.only is None else arguments.only))
     known = versions()
     name = f"{resolved.identities()['translation']}:{known['vllm']}:{known['torch']}"
     with (
