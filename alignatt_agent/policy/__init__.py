@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from alignatt_agent.policy.alignatt import AlignAtt as AlignAtt
 from alignatt_agent.policy.base import Policy as Policy
+from alignatt_agent.policy.either import AlignAttOrAgreement as AlignAttOrAgreement
 from alignatt_agent.policy.rivals import Confidence as Confidence
 from alignatt_agent.policy.rivals import EmitAll as EmitAll
 from alignatt_agent.policy.rivals import HoldN as HoldN
@@ -15,6 +16,7 @@ from alignatt_agent.policy.rivals import WaitK as WaitK
 
 POLICIES: dict[str, type[Policy]] = {
     "alignatt": AlignAtt,
+    "alignatt_or_agreement": AlignAttOrAgreement,
     "local_agreement": LocalAgreement,
     "hold_n": HoldN,
     "wait_k": WaitK,

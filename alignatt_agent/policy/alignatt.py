@@ -70,14 +70,7 @@ class AlignAtt(Policy):
         """Scan ``draft`` left to right and stop before the first token that fails a test."""
         if not draft.token_ids:
             return Decision(0, StopReason.DRAFT_END)
-        if draft.rows is None or len(draft.rows.source) != len(draft.token_ids):
-            raise ValueError(
-                f"expected {len(draft.token_ids)} attention rows, one per drafted token, got "
-                f"{draft.rows and len(draft.rows.source)}: draft with a readout"
-            )
-        scan = Scan(self, frontier)
-        reasons = map(scan.judge, draft.rows.source)
-        reason = next((reason for reason in reasons if reason is not None), None)
+        scan, reason = self._scanned(draft, frontier)
         closed = reason is not None
         accepted = len(scan.peaks) - closed
         if self.drafts > 1 and (common := agreed(draft, context, self.drafts)) < accepted:
@@ -89,6 +82,17 @@ class AlignAtt(Policy):
             tuple(scan.accessible_mass),
             closed,
         )
+
+    def _scanned(self, draft: Draft, frontier: int) -> tuple[Scan, StopReason | None]:
+        """Scan a draft up to the first rejected token; return the scan and the reason."""
+        if draft.rows is None or len(draft.rows.source) != len(draft.token_ids):
+            raise ValueError(
+                f"expected {len(draft.token_ids)} attention rows, one per drafted token, got "
+                f"{draft.rows and len(draft.rows.source)}: draft with a readout"
+            )
+        scan = Scan(self, frontier)
+        reasons = map(scan.judge, draft.rows.source)
+        return scan, next((reason for reason in reasons if reason is not None), None)
 
     def edge(self, frontier: int) -> int:
         """Return the first source position at which Eq. 5 rejects a peak."""

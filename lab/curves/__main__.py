@@ -12,8 +12,11 @@ Examples:
     python -m lab.micro_world devset --devset-seed 9000 --sentences 1200 --output outputs/claims
     python -m lab.curves --devset outputs/claims/devset --output outputs/claims-curves \
         --only local_agreement-c500-n2 local_agreement-c500-n3 local_agreement-c500-n4
-  run many talks concurrently, if computation-aware latency is not needed:
+  run many talks concurrently and share parts of drafts, without computation-aware latency:
     python -m lab.curves --streams 16 --devset outputs/claims/devset --output outputs/claims-curves
+  compare policies of real models with chunks of 500 ms:
+    python -m lab.curves --points real-500 --set chunk_ms=500 --streams 24 \
+        --config-low laptop-low --config-high laptop-high --devset DIR --output outputs/real-500
   run your own models and dev set on a cluster, one talk per worker:
     python -m lab.curves --ray 10.0.0.1:6379 --config-low my-low.yaml --config-high my-high.yaml \
         --devset DIR --target de --output outputs/my-curves
@@ -36,7 +39,7 @@ from pathlib import Path
 
 from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.agent_config import ConfigError, parse_overrides
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.plots import pyplot
@@ -52,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     shared_options(
         parser,
+        "set",
         target={"default": ["de", "it", "zh"]},
         devset={"default": Path("micro_models/devset")},
         output={"required": True},
@@ -65,8 +69,8 @@ def build_parser() -> argparse.ArgumentParser:
         text = f"configuration for {name} latency (name or path); default %(default)s"
         add(f"--config-{name}", default=f"micro-{name}", metavar="CONFIG", help=text)
     text = (
-        "number of concurrent talks, which are batched; CA then includes their waiting times; "
-        "default %(default)s"
+        "number of concurrent talks, which are batched; with more than one, policies that accept "
+        "different parts of a draft share it, and CA contains no drafts; default %(default)s"
     )
     add("--streams", type=int, default=1, metavar="N", help=text)
     add_options(parser, "stream")
@@ -87,7 +91,7 @@ def study_from(arguments: argparse.Namespace) -> Study:
         name: plan(
             agent="alignatt4llm",
             configs=[getattr(arguments, f"config_{name}")],
-            overrides={},
+            overrides=parse_overrides(arguments.overrides),
             source=None,
             targets=arguments.target,
             devset=arguments.devset,

@@ -24,6 +24,7 @@ from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
 from alignatt_agent.types.engines import AlignedItem, Gate, Readout, TranslationEngine
+from lab.curves.shared_drafts import SharedDrafts
 
 T = TypeVar("T")
 
@@ -40,25 +41,32 @@ class TimedCache(ResultCache):
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(path)
         self._lock = threading.Lock()
+        self._busy: dict[bytes, threading.Lock] = {}
         self._clock = clock
         self.spent = 0.0  # seconds that all results took to compute, cached ones included
         self.computed = 0  # results that were not cached
 
     def get_or_compute(self, key: bytes, compute: Callable[[], T]) -> T:
-        """Return the result under ``key``; compute, time and store a missing result."""
+        """Return the result under ``key``; compute, time and store a missing result.
+
+        A thread that needs a result that another thread computes waits for it.
+        """
         with self._lock:
-            found: tuple[T, float] | None = self.get(key)
-            if found is not None:
-                self.spent += found[1]
-                return found[0]
-        begin = self._clock()
-        value = compute()
-        seconds = self._clock() - begin
+            busy = self._busy.setdefault(key, threading.Lock())
+        with busy:
+            with self._lock:
+                stored: tuple[T, float] | None = self.get(key)
+            if stored is None:
+                begin = self._clock()
+                value = compute()
+                stored = value, self._clock() - begin
+                with self._lock:
+                    self.put(key, stored)
+                    self.computed += 1
         with self._lock:
-            self.put(key, (value, seconds))
-            self.computed += 1
-            self.spent += seconds
-        return value
+            self._busy.pop(key, None)
+            self.spent += stored[1]
+        return stored[0]
 
 
 class CachedSpeech:
@@ -130,6 +138,7 @@ class EngineSetup:
     config: AgentConfig  # its models are planned where they are loaded
     heads: tuple[tuple[int, int], ...]  # of all head sets
     cache: Path | None  # file of the cache; ``None`` keeps results in memory
+    shared: bool = False  # whether policies share parts of drafts, which are then not timed
 
 
 class CachedRuntime(Runtime):
@@ -150,12 +159,13 @@ class CachedRuntime(Runtime):
         }
         start = setup.start or self.load_engines
         engines = start(models, setup.heads, setup.config.speech.recognizer)
+        kind = SharedDrafts if setup.shared else CachedDrafts
         self._cached = replace(
             engines,
             asr=CachedSpeech(engines.asr, self.cache, names["asr"]),
             aligner=engines.aligner
             and CachedSpeech(engines.aligner, self.cache, names.get("aligner", names["asr"])),
-            translation=CachedDrafts(engines.translation, self.cache, names["translation"]),
+            translation=kind(engines.translation, self.cache, names["translation"]),
         )
         return self._cached
 

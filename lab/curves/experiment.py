@@ -113,10 +113,11 @@ def note(study: Study) -> str:
     devset = plan.devset
     talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"
     label = f"{plan.signature['label']}; " if "label" in plan.signature else ""
-    shared = f", {study.streams} talks at once" if study.streams > 1 else ""
+    times = "seconds of engines with whole drafts, no early stop"
+    if study.streams > 1:
+        times = f"seconds of recognition alone, {study.streams} talks at once"
     return (
-        f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; "
-        f"CA: seconds of engines with whole drafts, no early stop{shared}"
+        f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; CA: {times}"
     )
 
 

@@ -16,7 +16,7 @@ from alignatt_agent.config.resources import find_resource
 from alignatt_agent.policy import POLICIES
 
 Settings = dict[str, Any]
-Size = Literal["quick", "full", "real"]
+Size = Literal["quick", "full", "real", "real-500"]
 SIZES: tuple[Size, ...] = get_args(Size)
 
 ALIGNATT = "alignatt"
@@ -66,7 +66,7 @@ def _grid() -> dict[str, Any]:
             "name": "-".join([f"{name}-c{{chunk}}", *(f"{key}{{{key}}}" for key in values)]),
             "label": ", ".join(label),
             "settings": grid["others"]["settings"] | {"policy.name": name},
-        } | {size: [values | grid["others"][size]] for size in SIZES}
+        } | {size: [values | shared] for size in SIZES if (shared := grid["others"].get(size))}
     return grid
 
 
@@ -80,7 +80,7 @@ def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:
     points = [Point(f"operating-{name}", ALIGNATT, name, name) for name in OPERATING]
     names = _grid()["keys"]
     for curve, form in _grid()["curves"].items():
-        for block in form[size]:
+        for block in form.get(size, ()):
             for values in itertools.product(*block.values()):
                 chosen = dict(zip(block, values, strict=True))
                 points.append(

@@ -88,7 +88,7 @@ def stream(
             models = side_by_side(config.models, streams)
             config = config.model_copy(update={"models": models})
         heads = sorted({head for run in runs for head in run.choice.resolved.heads})
-        setup = EngineSetup(start_engines, config, tuple(heads), cache)
+        setup = EngineSetup(start_engines, config, tuple(heads), cache, streams > 1)
         for run in missing:
             prepare(run, keep_talks=True)
         if streams > 1:
@@ -109,7 +109,7 @@ def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
 def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
     """Stream every talk of every run, ``streams`` at a time, so that engines batch; no output."""
     talks = runs[0].devset.talks
-    streams = min(streams, len(talks))
+    streams = min(streams, len(runs) * len(talks))
     with ThreadPoolExecutor(streams, "stream") as pool:
         asked = [pool.submit(_stream, run, talk, engines) for run in runs for talk in talks]
         try:

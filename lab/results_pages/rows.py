@@ -66,8 +66,10 @@ def policies() -> Iterator[Row]:
 def _described(
     name: str, kind: type[BaseModel], without: Container[str], more: str
 ) -> Iterator[Row]:
-    text = cleandoc(kind.__doc__ or "")
-    meaning = dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE))
+    meaning: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):  # a class describes only the keys that it adds or changes
+        text = cleandoc(parent.__doc__ or "")
+        meaning |= re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE)
     yield {"key": name, "default": "", "meaning": text.partition("\n")[0] + more}
     for key, field in kind.model_fields.items():
         if key not in without:
@@ -149,6 +151,14 @@ def points(data: Row) -> Iterator[Row]:
     """Yield the runs of a sweep, target by target, with their intervals."""
     for code, target in data["targets"].items():
         yield from ({"target": code, **run} for run in target["runs"])
+
+
+def bench(*files: Row) -> Iterator[Row]:
+    """Yield the rules of the policy bench, target by target, by rising lag."""
+    for data in files:
+        for code, rules in data["targets"].items():
+            for row in sorted(rules, key=lambda row: float(row["lag"]["value"])):
+                yield {"target": code, "words": data["words"], **row}
 
 
 def differences(data: Row) -> Iterator[Row]:

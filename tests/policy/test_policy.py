@@ -11,6 +11,7 @@ from alignatt_agent.policy import (
     POLICIES,
     REASONS,
     AlignAtt,
+    AlignAttOrAgreement,
     Confidence,
     EmitAll,
     HoldN,
@@ -204,3 +205,82 @@ def test_the_gate_may_ask_successive_drafts_to_agree(drafts, earlier, accepted, 
     assert decision.peaks == (0, 1, 2, 3)  # the gate looked as far as ever
     assert decision.closed
     assert not gate(border_margin=0).decide(DRAFT, 4).closed
+
+
+@pytest.mark.parametrize(
+    ("options", "frontier", "earlier", "accepted", "reason"),
+    [
+        ({}, 4, (), 2, StopReason.DISAGREEMENT),  # the gate with margin -2
+        ({}, 4, ((11, 12, 13),), 3, StopReason.DISAGREEMENT),
+        ({}, 4, ((11, 12, 13, 14),), 4, StopReason.DRAFT_END),
+        ({}, 4, ((11,),), 2, StopReason.DISAGREEMENT),  # the longer prefix counts
+        ({}, 4, ((99,),), 2, StopReason.DISAGREEMENT),
+        ({"drafts": 3}, 4, ((11, 12, 13),), 2, StopReason.DISAGREEMENT),
+        ({"drafts": 3}, 4, ((11, 12, 13), (11, 12, 13, 14)), 3, StopReason.DISAGREEMENT),
+        # Tokens beyond the second margin are rejected even if the drafts agree.
+        ({"agreed_margin": -1}, 3, ((11, 12, 13, 14),), 2, StopReason.SOURCE_FRONTIER),
+        ({"agreed_margin": 0}, 3, ((11, 12, 13, 14),), 3, StopReason.SOURCE_FRONTIER),
+        # Shares before the border: 1, 0.83, 0.17 and 0 with margin -2.
+        ({"share": 0.8}, 4, (), 2, StopReason.DISAGREEMENT),
+        ({"share": 0.9}, 4, (), 1, StopReason.DISAGREEMENT),
+        ({"share": 0.1}, 4, (), 3, StopReason.DISAGREEMENT),
+        ({"share": 0.9}, 4, ((11, 12, 13),), 3, StopReason.DISAGREEMENT),
+    ],
+)
+def test_the_gate_or_agreement_suffices(options, frontier, earlier, accepted, reason):
+    policy = either(**options)
+    decision = policy.decide(DRAFT, frontier, DraftContext(earlier=earlier))
+    assert (decision.accepted, decision.reason) == (accepted, reason)
+    assert decision.closed == (frontier + policy.agreed_margin <= 3)
+    assert len(decision.peaks) == min(4, frontier + policy.agreed_margin + 1)
+
+
+def either(**options):
+    settings = {"drafts": 2, "border_margin": -2, "normalize": "none", "median_width": 1}
+    return AlignAttOrAgreement(**{**settings, **options})
+
+
+def test_the_margin_of_agreement_is_not_the_stricter_one():
+    with pytest.raises(ValueError, match="agreed_margin -3 is less than border_margin -2"):
+        either(agreed_margin=-3)
+    assert either().alone() == gate(border_margin=-2)
+    # A configuration that changes only the name must not return to the filters of the paper.
+    plain = AlignAttOrAgreement()
+    assert (plain.normalize, plain.median_width) == ("none", 1)
+    assert either().edge(3) == 5
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    tokens=st.integers(1, 12),
+    source=st.integers(1, 12),
+    share=st.sampled_from([0.0, 0.5, 0.9]),
+    data=st.data(),
+)
+def test_either_accepts_a_prefix_at_least_as_long_as_both(seed, tokens, source, share, data):
+    rng, frontier = np.random.default_rng(seed), data.draw(st.integers(0, source))
+    rows = make_rows(rng.dirichlet(np.full(source + 1, 0.3), size=(tokens, 3))[:, :, :-1])
+    same = data.draw(st.integers(0, tokens))
+    known = (*range(same), *[99] * (tokens - same))
+    context = DraftContext(earlier=(known,))
+    draft = Draft(tuple(range(tokens)), False, rows)
+    margin, loose = data.draw(st.tuples(st.integers(-4, 0), st.integers(0, 2)))
+    policy = either(border_margin=margin, agreed_margin=loose, share=share)
+    decision = policy.decide(draft, frontier, context)
+    possible = gate(border_margin=loose).decide(draft, frontier).accepted
+    assert 0 <= min(possible, same) <= decision.accepted <= possible
+    if share == 0:
+        strict = gate(border_margin=margin).decide(draft, frontier).accepted
+        assert decision.accepted == max(strict, min(possible, same))
+    # An engine may end the draft at the first token that is rejected in any case.
+    cut = len(decision.peaks)
+    short = Draft(draft.token_ids[:cut], False, rows[slice(cut)])
+    again = policy.decide(short, frontier, context)
+    assert (again.accepted, again.peaks) == (decision.accepted, decision.peaks)
+    scan = policy.scan(frontier)
+    reasons = [scan(row) for row in rows.source[:cut]]
+    assert all(reason is None for reason in reasons[: cut - decision.closed])
+    assert (reasons[-1] is not None) == decision.closed
+    patient = either(border_margin=margin, agreed_margin=loose, share=share, drafts=3)
+    assert patient.decide(draft, frontier, context).accepted <= decision.accepted

@@ -1,0 +1,1 @@
+"""Bench of acceptance policies on transcripts, word by word, with shared drafts."""
