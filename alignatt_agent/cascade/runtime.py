@@ -109,7 +109,7 @@ class Runtime:
         started = self.loaded(resolved) is None
         engines = self.load_engines(*_key(resolved))
         resolved.check_shape(engines.num_layers, engines.num_heads)
-        if started and on_cpu():
+        if started and self.served.alive() and on_cpu():
             self._print_pace(resolved, engines)
         return engines
 
