@@ -17,6 +17,7 @@ def carry_over(old: Sequence[str], new: Sequence[str]) -> list[int]:
     Words beyond ``new`` map to successive positions past its end: a closed sentence is the
     beginning of the earlier live words, so the remaining words belong to the next sentence.
     """
+    # autojunk would ignore frequent words of long utterances.
     matcher = SequenceMatcher(None, _comparable(old), _comparable(new), autojunk=False)
     places: list[int] = []
     for tag, old_begin, old_end, new_begin, new_end in matcher.get_opcodes():

@@ -172,6 +172,7 @@ class Drafter:
                 count = max(0, cut - len(prefix))
                 produced = produced[:count]
                 sources = sources[:count]
+            # After an empty draft, the next draft would be empty as well.
             if draft.ended or not draft.token_ids:
                 return produced, sources
             if cut is not None or len(draft.token_ids) >= room:

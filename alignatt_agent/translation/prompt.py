@@ -106,9 +106,10 @@ class PromptBuilder:
         self._before, self._after = opened.split(_MARKER)
 
     def _user_content(self, text: str) -> str | list[dict[str, str]]:
-        """Return the content of the user turn; some templates read language codes there."""
+        """Return the content of the user turn."""
         if not self._wording.language_codes:
             return text
+        # TranslateGemma's template expects the source with the codes of both languages.
         source, target = self._languages
         part = {
             "type": "text",
@@ -119,6 +120,7 @@ class PromptBuilder:
         return [part]
 
     def _rendered(self, turns: list[dict[str, Any]], **options: Any) -> str:
+        # Templates of reasoning models read enable_thinking; other templates ignore it.
         options = {"enable_thinking": False, **self._wording.template_arguments, **options}
         try:
             text: str = self._tokenizer.apply_chat_template(turns, tokenize=False, **options)
@@ -235,6 +237,7 @@ class PromptBuilder:
                 f"the source must consist of non-blank words without spaces, got {list(words)!r}"
             )
         opening = self._before
+        # After a history, the source follows the end of an answer.
         if history:
             _, opening = self._closing
         source, offsets = self._encoded(opening, words, self._after)
@@ -315,6 +318,7 @@ def _locate(
         word_ends.append(length)
     end = begin + length
 
+    # Tokens at the ends of the span may also contain characters of the template.
     inside: list[int] = []
     for position, (token_begin, token_end) in enumerate(offsets):
         if token_begin < end and token_end > begin:
@@ -324,7 +328,7 @@ def _locate(
 
     token_word: list[int] = []
     for token_begin, token_end in offsets[first : last + 1]:
-        # A token may have no characters, or also contain text before or after the source.
+        # A token may have no characters, or end after the source.
         last_char = max(token_end - 1, token_begin)
         source_char = min(last_char, end - 1) - begin
         word_index = bisect_right(word_ends, max(source_char, 0))

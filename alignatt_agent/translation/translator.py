@@ -155,6 +155,7 @@ class Translator:
 
         finish: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
+        # The engine verifies the rest of the last draft instead of decoding it again.
         self._drafter.expected = closing.expected
         # For marks alone, models invent a sentence.
         speech = has_letters(source)
@@ -165,6 +166,7 @@ class Translator:
         sentence += rest[:repeated]
         rest = rest[repeated:]
         finish = finish[repeated:]
+        # This text would follow words of the next sentence, which lowers BLEU (see above).
         if rest:
             finish = ()
         sources = sources[repeated : repeated + len(finish)]

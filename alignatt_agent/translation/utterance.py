@@ -57,6 +57,7 @@ class Utterance:
         An utterance without words was revoked by the recognizer: its translation stays emitted, but
         the next utterance must not continue this translation.
         """
+        # The state *awaited*: the accepted text belongs to these words.
         if self.accepted and not self.source:
             return replace(self, source=source)
         if not source:
