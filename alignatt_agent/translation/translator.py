@@ -113,6 +113,7 @@ class Translator:
         state = replace(self._state, utterance=utterance, gated=None)
         emission = Emission()
         speech = accessible > 0 and has_letters(source)
+        # The same source and frontier would lead to the same decision.
         if speech and not utterance.decided(source, accessible):
             drafted, decision = self._gate(state, source, accessible)
             state, emission = self._accept(state, drafted, decision, view.words)
@@ -288,6 +289,7 @@ class Translator:
             state = replace(state, unit_start=times[-1].start)
         if units:
             utterance = state.utterance
+            # The first unit of an utterance must not continue the text of the previous one.
             if utterance.apart:
                 first_unit = self._units.apart(state.unit, units[0])
                 units = (first_unit, *units[1:])
