@@ -78,6 +78,7 @@ class Outcome:
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     """Split pair indices into calibration and held-out indices, both sorted."""
+    # The seed makes a resumed run split the pairs in the same way.
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
@@ -111,6 +112,7 @@ def score(
     for row in ROWS:
         # Layers without attention stay NaN.
         matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
+        # The transposed heads are one index array for layers and one for heads.
         matrix[*np.transpose(loaded.heads)] = counts[row] / sum(chosen_on.tokens)
         # Index k is the mean over k + 1 heads, so the last is the mean over all heads.
         top = judged_on.hits[row][:, top_k - 1]
@@ -187,7 +189,10 @@ class _HitReader:
                 f"the engine failed on {failures} {part} pairs in a row (last error: {failure}); "
                 "run the command again to resume"
             )
-        return _Read(tokens, {row: np.stack(hits[row]) for row in ROWS})
+        stacked: Hits = {}
+        for row, row_hits in hits.items():
+            stacked[row] = np.stack(row_hits)
+        return _Read(tokens, stacked)
 
     def _key(self, pair: AlignedPair, rankings: dict[Row, list[int]] | None) -> bytes:
         # The ids contain the wording of the prompt, so another wording has another key.
@@ -237,4 +242,5 @@ def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int])
 
 def rank(counts: Counts) -> list[int]:
     """Return the indices of the heads in descending order of hits; ties keep the model's order."""
-    return [int(i) for i in np.argsort(-counts, kind="stable")]
+    order: list[int] = np.argsort(-counts, kind="stable").tolist()
+    return order

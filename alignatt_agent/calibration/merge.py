@@ -26,8 +26,10 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
     if keep < 1:
         raise HeadSetError(f"--keep {keep}: expected at least 1 head")
     first = sets[0]
+    prompts: set[str | None] = set()
     for head_set in sets:
         _refuse_difference(first, head_set)
+        prompts.add(head_set.prompt_sha256)
     means = _mean_scores(sets)
     # Heads with the same mean keep the order of the model.
     ranking = sorted(means, key=lambda head: (-means[head], head))
@@ -37,7 +39,6 @@ def merge(sets: Sequence[HeadSet], keep: int) -> tuple[dict[str, Any], list[Head
         score = round(means[layer, head], 4)
         heads.append({"layer": layer, "head": head, "ts": score})
     # Scores of different prompts have no common digest.
-    prompts = {head_set.prompt_sha256 for head_set in sets}
     prompt = prompts.pop() if len(prompts) == 1 else None
     names = ", ".join(head_set.name for head_set in sets)
     content = {

@@ -20,7 +20,9 @@ class PairPrompter:
 
     def digest(self) -> str:
         """Return a hash of the prompt for one word (system text, template and tokenizer)."""
-        return digest_of([self.builder.build(["source"]).token_ids])
+        # The text around the source is the same for every sentence.
+        prompt = self.builder.build(["source"])
+        return digest_of([prompt.token_ids])
 
     def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
         """Return the prompt, the translation's token IDs, and each token's source words."""

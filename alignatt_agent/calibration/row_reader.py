@@ -42,6 +42,7 @@ class Loaded:
 @contextmanager
 def open_reader(model: ModelConfig) -> Iterator[Loaded]:
     """Load a model that captures all heads, and unload it at the end."""
+    # These modules load torch; help texts and the checks before a run do not need it.
     from transformers import AutoConfig
 
     from alignatt_agent.engine.drafts import DraftEngine

@@ -68,7 +68,10 @@ class CalibrationPlan:
     @property
     def all_pairs(self) -> list[SentencePair]:
         """Return the pairs to align, in order."""
-        return [pair for pairs in self.files for pair in pairs.pairs]
+        all_pairs: list[SentencePair] = []
+        for pairs in self.files:
+            all_pairs.extend(pairs.pairs)
+        return all_pairs
 
 
 def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
