@@ -39,8 +39,13 @@ def build_aligner(
         return None
     if not arguments.endpoint or not arguments.aligner_model:
         raise ConfigError("--aligner openai needs --endpoint URL and --aligner-model NAME")
-    names = source.name, target.name
-    return ChatAligner(arguments.endpoint, arguments.aligner_model, *names, price=arguments.price)
+    return ChatAligner(
+        url=arguments.endpoint,
+        model=arguments.aligner_model,
+        source=source.name,
+        target=target.name,
+        price=arguments.price,
+    )
 
 
 def align(
@@ -54,26 +59,33 @@ def align(
                 "(see docs/calibration.md), or use a chat model with --aligner openai"
             )
         return [pair.gold or PairError("no_gold") for pair in pairs]
-    keys = _keys(aligner, pairs)
-    found: list[Any] = [cache.get(key) for key in keys]
-    missing = [place for place, links in enumerate(found) if links is None]
+    # Requests may cost money, so only missing links are requested.
+    results: list[Any] = []
+    missing: list[int] = []
+    for place, pair in enumerate(pairs):
+        links = cache.get(_key(aligner, pair))
+        results.append(links)
+        if links is None:
+            missing.append(place)
     answers = aligner.align([pairs[place] for place in missing])
-    for place, links in zip(missing, tqdm(answers, "aligning", len(missing)), strict=True):
-        found[place] = links
+    progress = tqdm(answers, "aligning", len(missing))
+    for place, links in zip(missing, progress, strict=True):
+        results[place] = links
         # Server failures are not cached, so the next call requests these links again.
-        if not (isinstance(links, PairError) and links.reason == "aligner_error"):
-            cache.put(keys[place], links)
-    return found
+        if isinstance(links, PairError) and links.reason == "aligner_error":
+            continue
+        cache.put(_key(aligner, pairs[place]), links)
+    return results
 
 
 def not_aligned(
     aligner: ChatAligner, pairs: Sequence[SentencePair], cache: ResultCache
 ) -> list[SentencePair]:
     """Return the pairs whose links are not in ``cache``."""
-    keys = _keys(aligner, pairs)
-    return [pair for pair, key in zip(pairs, keys, strict=True) if cache.get(key) is None]
+    return [pair for pair in pairs if cache.get(_key(aligner, pair)) is None]
 
 
-def _keys(aligner: ChatAligner, pairs: Sequence[SentencePair]) -> list[bytes]:
-    texts = [repr((pair.source, pair.target, pair.spans)) for pair in pairs]
-    return [key_of("links", aligner.name, aligner.version, text) for text in texts]
+def _key(aligner: ChatAligner, pair: SentencePair) -> bytes:
+    """Return the cache key of a pair's links; the alignments in the file do not change it."""
+    text = repr((pair.source, pair.target, pair.spans))
+    return key_of("links", aligner.name, aligner.version, text)

@@ -55,10 +55,14 @@ class ChatAligner:
 
         if not url.startswith(("http://", "https://")):
             raise ConfigError(f"--endpoint {url}: expected an http:// or https:// address")
-        self._url, self._model = url, model
-        self._retries, self._parallel, self._price = retries, parallel, price
+        self._url = url
+        self._model = model
+        self._retries = retries
+        self._parallel = parallel
+        self._price = price
         self._instructions = INSTRUCTIONS.format(source=source, target=target)
-        key = os.environ.get(KEY)  # a local server may not need a key
+        # A local server may not need a key. The client requires one, so its header is omitted.
+        key = os.environ.get(KEY)
         self._client = openai.OpenAI(
             base_url=url, api_key=key or "none", timeout=timeout_s, max_retries=retries
         )
@@ -69,13 +73,18 @@ class ChatAligner:
 
     def estimate(self, pairs: Sequence[SentencePair]) -> str:
         """Return an upper estimate of the cost of ``pairs``, excluding retries, as text."""
-        texts = [self._instructions + _question(pair) for pair in pairs]
-        sent = sum(round(len(text) / _CHARS_PER_TOKEN) for text in texts)
-        received = sum(2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans) for pair in pairs)
+        sent = 0
+        received = 0
+        for pair in pairs:
+            request = self._instructions + _question(pair)
+            sent += round(len(request) / _CHARS_PER_TOKEN)
+            # Twice as many links as target units, because this is an upper estimate.
+            received += 2 * _ANSWER_TOKENS_PER_LINK * len(pair.spans)
         text = f"{len(pairs)} requests, {sent} tokens sent, {received} received"
         if self._price is None:
             return f"{text}, price unknown (--price SENT RECEIVED, per million tokens)"
-        dollars = (sent * self._price[0] + received * self._price[1]) / 1e6
+        price_sent, price_received = self._price
+        dollars = (sent * price_sent + received * price_received) / 1e6
         return f"{text}, {dollars:.2f} US dollars"
 
     def align(self, pairs: Sequence[SentencePair]) -> Iterator[Links | PairError]:
@@ -85,9 +94,13 @@ class ChatAligner:
         width = 4 * self._parallel
         with ThreadPoolExecutor(self._parallel) as pool:
             for begin in range(0, len(pairs), width):
-                for result in pool.map(self._ask, pairs[begin : begin + width]):
-                    failed = isinstance(result, PairError) and result.reason != "aligner_nonsense"
-                    failures = failures + 1 if failed else 0
+                batch = pairs[begin : begin + width]
+                for result in pool.map(self._ask, batch):
+                    # A wrong answer shows that the endpoint works.
+                    if isinstance(result, PairError) and result.reason != "aligner_nonsense":
+                        failures += 1
+                    else:
+                        failures = 0
                     if failures == _HOPELESS:
                         raise CalibrationError(
                             f"{self._url} failed {failures} times in a row, most recently with: "
@@ -96,9 +109,11 @@ class ChatAligner:
                     yield result
 
     def _ask(self, pair: SentencePair) -> Links | PairError:
+        question = _question(pair)
         for _ in range(self._retries + 1):
             try:
-                return _parse(self._answer(_question(pair)), pair)
+                answer = self._answer(question)
+                return _parse(answer, pair)
             except PairError as error:
                 if error.reason != "aligner_nonsense":  # the client has already retried
                     return error
@@ -133,21 +148,28 @@ class ChatAligner:
 
 
 def _question(pair: SentencePair) -> str:
-    sides = (("source", pair.source), ("target", pair.units))
-    return "\n".join(
-        f"{name}: " + " ".join(f"{i}={word}" for i, word in enumerate(words))
-        for name, words in sides
-    )
+    source = _numbered(pair.source)
+    target = _numbered(pair.units)
+    return f"source: {source}\ntarget: {target}"
+
+
+def _numbered(words: Sequence[str]) -> str:
+    """Return words with their numbers, e.g. ``"0=We 1=train"``."""
+    return " ".join(f"{number}={word}" for number, word in enumerate(words))
 
 
 def _parse(text: str, pair: SentencePair) -> Links:
     """Read the links in an answer; text around the JSON object is ignored."""
     match = re.search(r"\{.*\}", text, re.DOTALL)
+    if match is None:
+        raise PairError("aligner_nonsense")
     try:
-        links = _Answer.model_validate_json(match[0] if match else text).links
+        links = _Answer.model_validate_json(match[0]).links
     except ValidationError:
         raise PairError("aligner_nonsense") from None
-    words, units = len(pair.source), len(pair.spans)
-    if not links or not all(0 <= i < words and 0 <= j < units for i, j in links):
+    if not links:
         raise PairError("aligner_nonsense")
+    for word, unit in links:
+        if word not in range(len(pair.source)) or unit not in range(len(pair.spans)):
+            raise PairError("aligner_nonsense")
     return frozenset(links)

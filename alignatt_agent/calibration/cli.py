@@ -28,13 +28,18 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the argument parser with the commands ``run`` and ``merge``."""
     parser = argparse.ArgumentParser("alignatt calibrate", **page(__doc__))
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    pairs_format = f"\n\n{page(pairs_file.__doc__)['epilog']}"
-    for run, options in ((_run, _run_options), (_merge, _merge_options)):
-        shown = page(run.__doc__)
-        shown["epilog"] += pairs_format * (run is _run)
-        command = commands.add_parser(run.__name__[1:], help=shown["description"], **shown)
-        options(command)
-        command.set_defaults(command=run)
+    run_page = page(_run.__doc__)
+    # Only this command reads pairs.
+    pairs_format = page(pairs_file.__doc__)["epilog"]
+    run_page["epilog"] += f"\n\n{pairs_format}"
+    run_command = commands.add_parser("run", help=run_page["description"], **run_page)
+    _run_options(run_command)
+    run_command.set_defaults(command=_run)
+
+    merge_page = page(_merge.__doc__)
+    merge_command = commands.add_parser("merge", help=merge_page["description"], **merge_page)
+    _merge_options(merge_command)
+    merge_command.set_defaults(command=_merge)
     return parser
 
 
@@ -103,17 +108,20 @@ def _run(arguments: argparse.Namespace) -> int:
     exit status: 0 success; 1 the run failed; 2 failure before the start
     """
     plan = _plan(arguments)
-    asked = plan.aligner
-    if asked and not arguments.yes:
+    aligner = plan.aligner
+    # Requests may cost money, so they need consent; a resumed run may need none.
+    if aligner is not None and not arguments.yes:
         with ResultCache(plan.cache) as cache:
-            missing = not_aligned(asked, plan.all_pairs, cache)
+            missing = not_aligned(aligner, plan.all_pairs, cache)
         if missing:
+            estimate = aligner.estimate(missing)
             print(
                 f"word alignments from {arguments.endpoint} would require about "
-                f"{asked.estimate(missing)}.\nNo request was sent; add --yes to continue."
+                f"{estimate}.\nNo request was sent; add --yes to continue."
             )
             return 2
-    print_report(plan, calibrate(plan))
+    content = calibrate(plan)
+    print_report(plan, content)
     return 0
 
 
@@ -122,23 +130,28 @@ def _plan(arguments: argparse.Namespace) -> CalibrationPlan:
     config = load_config(arguments.config)
     source = language(arguments.source or config.source_language)
     target = language(arguments.target)
-    known = contamination.known_sentences(arguments.devset)
+    evaluation_sentences = contamination.known_sentences(arguments.devset)
+    # Both files share it, so no held-out pair is also a pair for choosing heads.
     seen: set[tuple[tuple[str, ...], str]] = set()
 
     def read(spec: str) -> Pairs:
-        return contamination.leave_out(read_pairs(spec, source, target), known)
+        all_pairs = read_pairs(spec, source, target)
+        clean_pairs = contamination.leave_out(all_pairs, evaluation_sentences)
+        return without_repeats(clean_pairs, seen)
 
     share = _share(arguments.held_out)
-    pairs = without_repeats(read(arguments.pairs), seen)
-    file = f"{Path(config.models.translation.path).name}-{source.code}-{target.code}.json"
+    pairs = read(arguments.pairs)
+    held_out = share or read(arguments.held_out)
+    model_name = Path(config.models.translation.path).name
+    file_name = f"{model_name}-{source.code}-{target.code}.json"
     return CalibrationPlan(
         config=config,
         source=source,
         target=target,
         pairs=pairs,
-        held_out=share or without_repeats(read(arguments.held_out), seen),
+        held_out=held_out,
         aligner=build_aligner(arguments, source, target),
-        output=arguments.output or Path("outputs/head_sets", file),
+        output=arguments.output or Path("outputs/head_sets", file_name),
         row=arguments.row,
         top_k=arguments.keep,
     )
@@ -168,7 +181,8 @@ def _merge(arguments: argparse.Namespace) -> int:
     sets = [load_head_set(name) for name in arguments.sets]
     content, heads = merge(sets, arguments.keep)
     write(arguments.output, content)
-    rows = losses(heads, [*sets, *map(load_head_set, arguments.judge)])
+    judges = [load_head_set(name) for name in arguments.judge]
+    rows = losses(heads, sets + judges)
     print(tabulate(rows, ["direction", "own heads", "merged", ""], floatfmt=".3f"))
     print(f"mean Translation Score of {len(heads)} heads; head set written to {arguments.output}")
     return 0

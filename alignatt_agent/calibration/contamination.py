@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignatt_agent.calibration.pairs import Pairs, PairsError
+from alignatt_agent.calibration.pairs import Pairs, PairsError, SentencePair
 from alignatt_agent.config.resources import find_path, read_lines
 from alignatt_agent.evaluation.devset import SEGMENTATION
 
@@ -27,6 +27,7 @@ def refuse(path: Path, why: str) -> PairsError:
 
 def check_place(path: Path) -> None:
     """Reject a file inside a dev set."""
+    # The files of a dev set are in subfolders, e.g. ref/de.txt.
     for folder in list(path.resolve().parents)[:3]:
         if (folder / SEGMENTATION).is_file():
             raise refuse(path, f"it is in the dev set {folder.name}, which contains {SEGMENTATION}")
@@ -37,25 +38,32 @@ def known_sentences(devsets: Sequence[Path]) -> frozenset[str]:
     folders = list(devsets)
     with contextlib.suppress(FileNotFoundError):  # the wheel does not contain the embedded dev set
         folders.append(find_path(EMBEDDED_DEVSET))
-    known: set[str] = set()
+    sentences: set[str] = set()
     for folder in folders:
         texts = sorted((folder / "ref").glob("*.txt"))
         if not texts:
             raise PairsError(f"{folder} is not a dev set: expected ref/LANGUAGE.txt")
         for text in texts:
-            known.update(map(_plain, read_lines(text)))
-    return frozenset(known - {""})
+            for line in read_lines(text):
+                sentences.add(_plain(line))
+    # Lines of marks alone would exclude all pairs with a side of marks alone.
+    sentences.discard("")
+    return frozenset(sentences)
 
 
-def leave_out(found: Pairs, known: frozenset[str]) -> Pairs:
+def leave_out(pairs: Pairs, known: frozenset[str]) -> Pairs:
     """Drop pairs with a ``known`` source or target; reject a file of mostly known pairs."""
-    kept = [p for p in found.pairs if not {_plain(" ".join(p.source)), _plain(p.target)} & known]
-    dropped = len(found.pairs) - len(kept)
-    if dropped > _REFUSED_SHARE * max(1, len(found.pairs)):
-        raise refuse(
-            Path(found.name), f"{dropped} of its {len(found.pairs)} pairs are in a dev set"
-        )
-    return found.keeping(kept, "in_evaluation_data")
+    clean: list[SentencePair] = []
+    for pair in pairs.pairs:
+        source = _plain(" ".join(pair.source))
+        target = _plain(pair.target)
+        if source not in known and target not in known:
+            clean.append(pair)
+    count = len(pairs.pairs)
+    dropped = count - len(clean)
+    if dropped > _REFUSED_SHARE * max(1, count):
+        raise refuse(Path(pairs.name), f"{dropped} of its {count} pairs are in a dev set")
+    return pairs.keeping(clean, "in_evaluation_data")
 
 
 def _plain(text: str) -> str:

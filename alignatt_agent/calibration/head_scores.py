@@ -43,7 +43,11 @@ class AlignedPair:
     @property
     def aligned(self) -> int:
         """Return the number of aligned tokens."""
-        return sum(1 for words in self.source_words if words)
+        count = 0
+        for words in self.source_words:
+            if words:
+                count += 1
+        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,15 @@ class Outcome:
 
 def split(count: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     """Split pair indices into calibration and held-out indices, both sorted."""
+    # The seed makes a resumed run split the pairs in the same way.
     held_out = set(random.Random(seed).sample(range(count), round(count * share)))
     if not 0 < len(held_out) < count:
         raise CalibrationError(
             f"{count} usable pair(s) cannot be split into calibration and held-out pairs; "
             f"add pairs, or pass a file with --held-out"
         )
-    return [i for i in range(count) if i not in held_out], sorted(held_out)
+    calibration = set(range(count)) - held_out
+    return sorted(calibration), sorted(held_out)
 
 
 def score(
@@ -92,64 +98,118 @@ def score(
     top_k: int,
 ) -> Outcome:
     """Score every head under both row conventions; ``model`` is part of the cache keys."""
-    skipped: Counter[str] = Counter()
+    reader = _HitReader(loaded, cache, model, skipped=Counter())
+    chosen_on = reader.read("calibration", calibration)
+    counts: dict[Row, Counts] = {}
+    rankings: dict[Row, list[int]] = {}
+    for row in ROWS:
+        counts[row] = chosen_on.hits[row].sum(0)
+        rankings[row] = rank(counts[row])
+    # The held-out pairs are read with the rankings, because they evaluate means over heads.
+    judged_on = reader.read("held-out", held_out, rankings)
+
+    rows: dict[Row, RowScores] = {}
+    for row in ROWS:
+        # Layers without attention stay NaN.
+        matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
+        # The transposed heads are one index array for layers and one for heads.
+        matrix[*np.transpose(loaded.heads)] = counts[row] / sum(chosen_on.tokens)
+        # Index k is the mean over k + 1 heads, so the last is the mean over all heads.
+        top = judged_on.hits[row][:, top_k - 1]
+        every = judged_on.hits[row][:, -1]
+        rows[row] = RowScores(
+            matrix=matrix,
+            ranking=tuple(loaded.heads[i] for i in rankings[row]),
+            head_set=micro(top, judged_on.tokens),
+            all_heads=micro(every, judged_on.tokens),
+            gain=micro(top - every, judged_on.tokens),
+        )
+    return Outcome(
+        rows,
+        calibration=chosen_on.size,
+        held_out=judged_on.size,
+        skipped=reader.skipped,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The readable pairs of a part: their numbers of aligned tokens, and their hits."""
+
+    tokens: list[int]
+    hits: Hits  # [pairs, heads]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return the numbers of pairs and aligned tokens."""
+        return len(self.tokens), sum(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _HitReader:
+    """Reads the hits of pairs from the cache or the engine, and counts unreadable pairs."""
+
+    loaded: Loaded
+    cache: ResultCache
+    model: str
+    skipped: Counter[str]
 
     def read(
-        part: str, pairs: Sequence[AlignedPair], rankings: dict[Row, list[int]] | None = None
-    ) -> list[tuple[int, Hits]]:
-        """Return the number of aligned tokens and the hits of each readable pair."""
-        found: list[tuple[int, Hits]] = []
-        failures, failure = 0, ""
+        self,
+        part: str,
+        pairs: Sequence[AlignedPair],
+        rankings: dict[Row, list[int]] | None = None,
+    ) -> _Read:
+        """Read the hits of all pairs; a ``part`` without readable pairs fails."""
+        tokens: list[int] = []
+        hits: dict[Row, list[Counts]] = {row: [] for row in ROWS}
+        # A single pair may be too long; failures in a row end the run.
+        failures = 0
+        failure = ""
         for pair in tqdm(pairs, f"{part} pairs", unit="pair"):
-            content = repr((pair.prompt, pair.target_ids, pair.source_words))
-            key = key_of("hits", model, content, repr(rankings))
-            hits = cache.get(key)
-            if hits is None:
+            key = self._key(pair, rankings)
+            pair_hits = self.cache.get(key)
+            if pair_hits is None:
                 try:
-                    hits = _hits(loaded, pair, rankings)
+                    pair_hits = _hits(self.loaded, pair, rankings)
                 except RuntimeError as error:  # EngineError, or torch's out-of-memory error
-                    failures, failure = failures + 1, str(error)
-                    skipped["engine_error"] += 1
+                    failures += 1
+                    failure = str(error)
+                    self.skipped["engine_error"] += 1
                     if failures == _ENGINE_FAILURES:
                         break
                     continue
                 failures = 0
-                cache.put(key, hits)
-            found.append((pair.aligned, hits))
-        if failures == _ENGINE_FAILURES or not found:
+                self.cache.put(key, pair_hits)
+            tokens.append(pair.aligned)
+            for row in ROWS:
+                hits[row].append(pair_hits[row])
+        if failures == _ENGINE_FAILURES or not tokens:
             raise CalibrationError(
                 f"the engine failed on {failures} {part} pairs in a row (last error: {failure}); "
                 "run the command again to resume"
             )
-        return found
+        stacked: Hits = {}
+        for row, row_hits in hits.items():
+            stacked[row] = np.stack(row_hits)
+        return _Read(tokens, stacked)
 
-    results = read("calibration", calibration)
-    counts = {row: np.stack([item[row] for _, item in results]).sum(0) for row in ROWS}
-    rankings = {row: rank(counts[row]) for row in ROWS}
-    judged = read("held-out", held_out, rankings)
-    total = sum(count for count, _ in results)
-    tokens = [count for count, _ in judged]
-    rows: dict[Row, RowScores] = {}
-    for row in ROWS:
-        matrix = np.full((loaded.num_layers, loaded.num_heads), np.nan)
-        matrix[*np.transpose(loaded.heads)] = counts[row] / total
-        hits = np.stack([item[row] for _, item in judged])  # [pairs, heads]
-        rows[row] = RowScores(
-            matrix,
-            tuple(loaded.heads[i] for i in rankings[row]),
-            micro(hits[:, top_k - 1], tokens),
-            micro(hits[:, -1], tokens),
-            micro(hits[:, top_k - 1] - hits[:, -1], tokens),
-        )
-    return Outcome(rows, (len(results), total), (len(judged), sum(tokens)), skipped)
+    def _key(self, pair: AlignedPair, rankings: dict[Row, list[int]] | None) -> bytes:
+        # The ids contain the wording of the prompt, so another wording has another key.
+        content = repr((pair.prompt, pair.target_ids, pair.source_words))
+        return key_of("hits", self.model, content, repr(rankings))
 
 
 def _hits(loaded: Loaded, pair: AlignedPair, rankings: dict[Row, list[int]] | None) -> Hits:
     """Return a pair's hits for every head, or for means over the heads in ``rankings``."""
     rows = both_rows(loaded.reader, pair, loaded.heads)
-    if rankings is None:
-        return {row: head_hits(found, pair) for row, found in rows.items()}
-    return {row: cumulative_hits(found, pair, rankings[row]) for row, found in rows.items()}
+    hits: Hits = {}
+    for row, attention in rows.items():
+        if rankings is None:
+            hits[row] = head_hits(attention, pair)
+        else:
+            hits[row] = cumulative_hits(attention, pair, rankings[row])
+    return hits
 
 
 def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[Row, FloatArray]:
@@ -165,17 +225,22 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
 
 def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
     """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
-    words = np.asarray(pair.prompt.token_word)[rows.argmax(-1)]
-    hits = [np.isin(words[t], source) for t, source in enumerate(pair.source_words) if source]
-    return np.asarray(np.stack(hits).sum(0, dtype=np.int64))
+    token_word = np.asarray(pair.prompt.token_word)
+    peak_words = token_word[rows.argmax(-1)]  # [target tokens, heads]
+    hits = np.zeros(rows.shape[1], np.int64)
+    for words, aligned_words in zip(peak_words, pair.source_words, strict=True):
+        hits += np.isin(words, aligned_words)
+    return hits
 
 
 def cumulative_hits(rows: FloatArray, pair: AlignedPair, ranking: Sequence[int]) -> Counts:
     """Count the hits of the mean row over the first 1, 2, ... heads of a ranking."""
     # The sum has the same argmax as the mean.
-    return head_hits(np.cumsum(rows[:, list(ranking)], axis=1, dtype=np.float64), pair)
+    ranked = rows[:, list(ranking)]
+    return head_hits(np.cumsum(ranked, axis=1, dtype=np.float64), pair)
 
 
 def rank(counts: Counts) -> list[int]:
     """Return the indices of the heads in descending order of hits; ties keep the model's order."""
-    return [int(i) for i in np.argsort(-counts, kind="stable")]
+    order: list[int] = np.argsort(-counts, kind="stable").tolist()
+    return order

@@ -13,6 +13,9 @@ from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.evaluation.statistics import LEVEL, RESAMPLES
 from alignatt_agent.types.engines import Row
 
+_INNERMOST = re.compile(r"([\[{])\n([^\[\]{}]*)\n *([\]}])")
+"""A list or object of indented JSON that contains no other list or object."""
+
 
 def head_set(
     outcome: Outcome, row: Row, top_k: int, about: dict[str, Any], provenance: dict[str, Any]
@@ -21,6 +24,19 @@ def head_set(
     chosen = outcome.rows[row]
     layers, heads = chosen.matrix.shape
     pairs, tokens = outcome.calibration
+    held_out_pairs, held_out_tokens = outcome.held_out
+    chosen_heads: list[dict[str, Any]] = []
+    for layer, head in chosen.ranking[:top_k]:
+        score = round(float(chosen.matrix[layer, head]), 4)
+        chosen_heads.append({"layer": layer, "head": head, "ts": score})
+    # The file documents both row conventions; ``row`` names the chosen one.
+    rows: dict[Row, dict[str, Any]] = {}
+    for name, scores in outcome.rows.items():
+        rows[name] = {
+            "heads": [list(head) for head in scores.ranking[:top_k]],
+            **_scores(scores, top_k),
+            "ts_matrix": _rounded(scores.matrix),
+        }
     return {
         **about,
         "n_pairs": pairs,
@@ -28,25 +44,15 @@ def head_set(
         "row": row,
         "num_layers": layers,
         "num_heads": heads,
-        "heads": [
-            {"layer": layer, "head": head, "ts": round(float(chosen.matrix[layer, head]), 4)}
-            for layer, head in chosen.ranking[:top_k]
-        ],
+        "heads": chosen_heads,
         "held_out": {
-            "n_pairs": outcome.held_out[0],
-            "n_aligned_tokens": outcome.held_out[1],
+            "n_pairs": held_out_pairs,
+            "n_aligned_tokens": held_out_tokens,
             "interval": f"bootstrap over pairs, {LEVEL} %, {RESAMPLES} resamples",
             **_scores(chosen, top_k),
         },
         "ts_matrix": _rounded(chosen.matrix),
-        "rows": {
-            name: {
-                "heads": [list(head) for head in found.ranking[:top_k]],
-                **_scores(found, top_k),
-                "ts_matrix": _rounded(found.matrix),
-            }
-            for name, found in outcome.rows.items()
-        },
+        "rows": rows,
         "provenance": provenance,
     }
 
@@ -56,17 +62,22 @@ def write(path: Path, content: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False)
     # JSON strings contain no line breaks, so the joined text is equivalent JSON.
-    flat = re.sub(
-        r"([\[{])\n([^\[\]{}]*)\n *([\]}])",
-        lambda found: found[1] + re.sub(r"\n *", " ", found[2].lstrip()) + found[3],
-        text,
-    )
-    replace_text(path, flat + "\n")
+    replace_text(path, _INNERMOST.sub(_on_one_line, text) + "
+")
 
 
-def _scores(found: RowScores, top_k: int) -> dict[str, Any]:
-    means = {name: getattr(found, name).as_json() for name in ("head_set", "all_heads", "gain")}
-    return {"top_k": top_k, **means}
+def _on_one_line(match: re.Match[str]) -> str:
+    opening, content, closing = match.groups()
+    return opening + re.sub(r"\n *", " ", content.lstrip()) + closing
+
+
+def _scores(scores: RowScores, top_k: int) -> dict[str, Any]:
+    return {
+        "top_k": top_k,
+        "head_set": scores.head_set.as_json(),
+        "all_heads": scores.all_heads.as_json(),
+        "gain": scores.gain.as_json(),
+    }
 
 
 def _rounded(values: npt.ArrayLike) -> Any:

@@ -15,7 +15,9 @@ Span = tuple[int, int]
 Links = frozenset[tuple[int, int]]
 """Pairs of a source word and a target unit, both counted from 0."""
 
+# Words may contain apostrophes, periods and hyphens: don't, 3.5, e-mail.
 _PIECE = re.compile(r"[^\W_]+(?:['\u2019.\-][^\W_]+)*|\S")
+# In scripts without spaces, runs of Latin letters and digits are one unit.
 _CHARACTER = re.compile(r"[0-9A-Za-z]+|\S")
 
 
@@ -69,29 +71,32 @@ class Pairs:
 
     def digest(self) -> str:
         """Return a hash of the usable pairs (12 hexadecimal digits)."""
-        return digest_of((p.source, p.target, p.spans) for p in self.pairs)
+        return digest_of((pair.source, pair.target, pair.spans) for pair in self.pairs)
 
-    def keeping(self, kept: Sequence[SentencePair], reason: str) -> Pairs:
-        """Keep the pairs in ``kept``, and count all other pairs under ``reason``."""
-        dropped = Counter({reason: len(self.pairs) - len(kept)})
-        return Pairs(self.name, tuple(kept), self.skipped + dropped)
+    def keeping(self, remaining: Sequence[SentencePair], reason: str) -> Pairs:
+        """Keep the ``remaining`` pairs, and count all other pairs under ``reason``."""
+        dropped = len(self.pairs) - len(remaining)
+        skipped = self.skipped + Counter({reason: dropped})
+        return Pairs(self.name, tuple(remaining), skipped)
 
 
-def without_repeats(found: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
+def without_repeats(pairs: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pairs:
     """Drop pairs whose texts are in ``seen``; add the texts of the other pairs to ``seen``."""
-    kept = []
-    for pair in found.pairs:
-        if (pair.source, pair.target) not in seen:
-            seen.add((pair.source, pair.target))
-            kept.append(pair)
-    return found.keeping(kept, "repeated")
+    new_pairs: list[SentencePair] = []
+    for pair in pairs.pairs:
+        texts = (pair.source, pair.target)
+        if texts in seen:
+            continue
+        seen.add(texts)
+        new_pairs.append(pair)
+    return pairs.keeping(new_pairs, "repeated")
 
 
-def digest_of(items: Iterable[object]) -> str:
+def digest_of(values: Iterable[object]) -> str:
     """Return a hash of the ``repr`` of plain values (12 hexadecimal digits)."""
     digest = hashlib.sha256()
-    for item in items:
-        digest.update(repr(item).encode())
+    for value in values:
+        digest.update(repr(value).encode())
     return digest.hexdigest()[:12]
 
 
@@ -111,21 +116,37 @@ def make_pair(
     if not source or not target.strip():
         raise PairError("empty_side")
     if counted is None:
-        counted = [word.span() for word in re.finditer(r"\S+" if spaced else r"\S", target)]
-    parts, pattern = (counted, _PIECE) if spaced else ([(0, len(target))], _CHARACTER)
-    spans = tuple(unit.span() for part in parts for unit in pattern.finditer(target, *part))
-    if links is not None:
-        if any(i >= len(source) or j >= len(counted) for i, j in links):
+        part_pattern = r"\S+" if spaced else r"\S"
+        counted = [part.span() for part in re.finditer(part_pattern, target)]
+    spans = _unit_spans(target, counted, spaced)
+    if links is None:
+        return SentencePair(tuple(source), target, spans)
+    for word, part_number in links:
+        if word >= len(source) or part_number >= len(counted):
             raise PairError("alignment_out_of_range")
-        links = _inherit(links, counted, spans)
-    return SentencePair(tuple(source), target, spans, links)
+    # A counted word may consist of several units, e.g. a word and a period.
+    gold = _inherit(links, counted, spans)
+    return SentencePair(tuple(source), target, spans, gold)
+
+
+def _unit_spans(target: str, counted: Sequence[Span], spaced: bool) -> tuple[Span, ...]:
+    """Return the spans of the units of ``target``; in a spaced language, of its parts."""
+    if not spaced:
+        # A run of Latin letters is one unit, but each letter is counted.
+        return tuple(unit.span() for unit in _CHARACTER.finditer(target))
+    spans: list[Span] = []
+    for begin, end in counted:
+        units = _PIECE.finditer(target, begin, end)
+        spans.extend(unit.span() for unit in units)
+    return tuple(spans)
 
 
 def _inherit(links: Links, counted: Sequence[Span], spans: Sequence[Span]) -> Links:
     """Convert links to the ``counted`` parts of the target into links to its units."""
-    return frozenset(
-        (i, unit)
-        for unit, (begin, end) in enumerate(spans)
-        for i, j in links
-        if counted[j][0] < end and begin < counted[j][1]
-    )
+    inherited: set[tuple[int, int]] = set()
+    for word, part_number in links:
+        part_begin, part_end = counted[part_number]
+        for unit, (begin, end) in enumerate(spans):
+            if part_begin < end and begin < part_end:
+                inherited.add((word, unit))
+    return frozenset(inherited)

@@ -37,21 +37,28 @@ def read_pairs(spec: str, source: Language, target: Language) -> Pairs:
     """Read the pairs in a file, or generate pairs for a ``spec`` such as ``micro:N[:SEED]``."""
     match = MICRO.fullmatch(spec)
     if match is not None:
-        return _generated(int(match[1]), int(match[2] or MICRO_SEED), source, target)
+        count = int(match[1])
+        seed = int(match[2] or MICRO_SEED)
+        return _generated(count, seed, source, target)
     path = Path(spec)
     if not path.is_file():
         raise PairsError(f"{spec} does not exist; expected a file of pairs, or micro:N[:SEED]")
     check_place(path)
     pairs: list[SentencePair] = []
     skipped: Counter[str] = Counter()
+    # utf-8-sig skips a byte-order mark. One broken character must not end the run.
     with path.open(encoding="utf-8-sig", errors="replace") as lines:
         for line in lines:
             if not line.strip() or line.startswith("#"):
                 continue
+            # Only the line break is removed, because a cell at the end may be empty.
+            cells = line.rstrip("\r\n").split("\t")
             try:
-                pairs.append(_pair(line.rstrip("\r\n").split("\t"), source, target))
+                pair = _pair(cells, source, target)
             except PairError as error:
                 skipped[error.reason] += 1
+                continue
+            pairs.append(pair)
     if not pairs:
         raise PairsError(f"{path} contains no usable pair; skipped: {dict(skipped) or 'nothing'}")
     return Pairs(path.name, tuple(pairs), skipped)
@@ -61,18 +68,25 @@ def _pair(cells: Sequence[str], source: Language, target: Language) -> SentenceP
     if len(cells) < 2:
         raise PairError("malformed_line")
     words = cells[0].split()
-    links = parse_pharaoh(cells[2]) if "".join(cells[2:3]).strip() else None
-    return make_pair(
-        words if source.spaced else list("".join(words)), cells[1], links, spaced=target.spaced
-    )
+    if not source.spaced:
+        words = list("".join(words))  # every character is a word
+    links: Links | None = None
+    if len(cells) > 2 and cells[2].strip():
+        links = parse_pharaoh(cells[2])
+    return make_pair(words, cells[1], links, spaced=target.spaced)
 
 
 def parse_pharaoh(text: str) -> Links:
     """Parse ``"0-0 1p2"``; keep both sure links (``-``) and possible links (``p`` or ``?``)."""
-    found = [_LINK.fullmatch(item) for item in text.split()]
-    if None in found:
-        raise PairError("malformed_alignment")
-    return frozenset((int(match[1]), int(match[2])) for match in found if match)
+    links: set[tuple[int, int]] = set()
+    for link in text.split():
+        match = _LINK.fullmatch(link)
+        if match is None:
+            raise PairError("malformed_alignment")
+        source_word = int(match[1])
+        target_part = int(match[2])
+        links.add((source_word, target_part))
+    return frozenset(links)
 
 
 def _generated(count: int, seed: int, source: Language, target: Language) -> Pairs:

@@ -20,23 +20,30 @@ class PairPrompter:
 
     def digest(self) -> str:
         """Return a hash of the prompt for one word (system text, template and tokenizer)."""
-        return digest_of([self.builder.build(["source"]).token_ids])
+        # The text around the source is the same for every sentence.
+        prompt = self.builder.build(["source"])
+        return digest_of([prompt.token_ids])
 
     def __call__(self, pair: SentencePair, links: Links | PairError) -> AlignedPair:
         """Return the prompt, the translation's token IDs, and each token's source words."""
         if isinstance(links, PairError):
             raise links
-        target, offsets = encode_text(self.tokenizer, pair.target)
-        ids = tuple(target)
-        units = unit_of_tokens(pair, offsets)
-        words = tuple(tuple(sorted(i for i, j in links if j == unit)) for unit in units)
-        if not any(words):
+        target_ids, offsets = encode_text(self.tokenizer, pair.target)
+        words_of_unit: dict[int | None, list[int]] = {}
+        for word, unit in sorted(links):
+            words_of_unit.setdefault(unit, []).append(word)
+        source_words: list[tuple[int, ...]] = []
+        for unit_of_token in unit_of_tokens(pair, offsets):
+            words = words_of_unit.get(unit_of_token, [])
+            source_words.append(tuple(words))
+        if not any(source_words):
             raise PairError("no_alignment")
         prompt = self.builder.build(pair.source)
         # One additional token is fed to read the last token's row, and one token is sampled.
-        if len(prompt.token_ids) + len(ids) + 2 > self.max_context:
+        length = len(prompt.token_ids) + len(target_ids) + 2
+        if length > self.max_context:
             raise PairError("too_long")
-        return AlignedPair(prompt, ids, words)
+        return AlignedPair(prompt, tuple(target_ids), tuple(source_words))
 
 
 def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> list[int | None]:
@@ -48,4 +55,12 @@ def unit_of_tokens(pair: SentencePair, offsets: Sequence[tuple[int, int]]) -> li
     unit_of_char: list[int | None] = [None] * len(pair.target)
     for unit, (begin, end) in enumerate(pair.spans):
         unit_of_char[begin:end] = [unit] * (end - begin)
-    return [unit_of_char[max(end - 1, begin)] if end else None for begin, end in offsets]
+    units: list[int | None] = []
+    for begin, end in offsets:
+        unit_of_token: int | None = None
+        # A token that ends at 0 has no characters of the text.
+        if end > 0:
+            last_char = max(end - 1, begin)
+            unit_of_token = unit_of_char[last_char]
+        units.append(unit_of_token)
+    return units

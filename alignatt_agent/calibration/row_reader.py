@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from typing import Any, Protocol
 
 from alignatt_agent.config.agent_config import ModelConfig
@@ -41,6 +42,7 @@ class Loaded:
 @contextmanager
 def open_reader(model: ModelConfig) -> Iterator[Loaded]:
     """Load a model that captures all heads, and unload it at the end."""
+    # These modules load torch; help texts and the checks before a run do not need it.
     from transformers import AutoConfig
 
     from alignatt_agent.engine.drafts import DraftEngine
@@ -53,13 +55,14 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
     except (OSError, ValueError) as error:
         raise EngineError(f"translation model {path}: {error}") from error
     # vLLM's "auto" converts float32 to 16 bits, which moves the peaks of heads with flat attention.
-    stored = str(getattr(text, "dtype", None) or "float32").removeprefix("torch.")
-    dtype = stored if model.dtype == "auto" else model.dtype
-    count = text.num_attention_heads
-    every = tuple((layer, head) for layer in attention_layers(text) for head in range(count))
-    context = min(
-        DEFAULT_CONTEXT, int(model.engine.get("max_model_len", text.max_position_embeddings))
-    )
+    dtype: str = model.dtype
+    if dtype == "auto":
+        stored = getattr(text, "dtype", None) or "float32"
+        dtype = str(stored).removeprefix("torch.")
+    layers = attention_layers(text)
+    heads = tuple(product(layers, range(text.num_attention_heads)))
+    longest = int(model.engine.get("max_model_len", text.max_position_embeddings))
+    context = min(DEFAULT_CONTEXT, longest)
     arguments = {
         # Queries of all heads are staged for a whole batch; short batches keep the buffer small.
         "max_model_len": context,
@@ -67,18 +70,21 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
         "max_num_seqs": 1,
         "enable_prefix_caching": False,
         "dtype": dtype,
+        **model.engine,
     }
+    # A revision belongs to the hub; the path is local.
     located = model.model_copy(update={"path": path, "revision": None})
-    served = start_model("translation", located, every, **{**arguments, **model.engine})
+    served = start_model("translation", located, heads, **arguments)
     try:
+        vllm_version = import_module("vllm").__version__
         yield Loaded(
-            DraftEngine(served, every),
-            served.tokenizer(),
-            text.num_hidden_layers,
-            count,
-            every,
-            context,
-            f"vllm {import_module('vllm').__version__}, {dtype}",
+            reader=DraftEngine(served, heads),
+            tokenizer=served.tokenizer(),
+            num_layers=text.num_hidden_layers,
+            num_heads=text.num_attention_heads,
+            heads=heads,
+            max_context=context,
+            engine=f"vllm {vllm_version}, {dtype}",
         )
     finally:
         served.shutdown()

@@ -14,7 +14,13 @@ from alignatt_agent.calibration import head_set_file
 from alignatt_agent.calibration.align import GOLD, align
 from alignatt_agent.calibration.chat_model import ChatAligner
 from alignatt_agent.calibration.head_scores import AlignedPair, score, split
-from alignatt_agent.calibration.pairs import CalibrationError, PairError, Pairs, SentencePair
+from alignatt_agent.calibration.pairs import (
+    CalibrationError,
+    Links,
+    PairError,
+    Pairs,
+    SentencePair,
+)
 from alignatt_agent.calibration.prompted_pair import PairPrompter
 from alignatt_agent.calibration.row_reader import open_reader
 from alignatt_agent.config.agent_config import AgentConfig
@@ -53,19 +59,24 @@ class CalibrationPlan:
         return self.output.with_suffix(".sqlite")
 
     @property
-    def given(self) -> list[Pairs]:
+    def files(self) -> list[Pairs]:
         """Return the pairs of each file; the held-out pairs are last."""
-        return [self.pairs, *([self.held_out] if isinstance(self.held_out, Pairs) else [])]
+        if isinstance(self.held_out, Pairs):
+            return [self.pairs, self.held_out]
+        return [self.pairs]
 
     @property
     def all_pairs(self) -> list[SentencePair]:
         """Return the pairs to align, in order."""
-        return [pair for pairs in self.given for pair in pairs.pairs]
+        all_pairs: list[SentencePair] = []
+        for pairs in self.files:
+            all_pairs.extend(pairs.pairs)
+        return all_pairs
 
 
 def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
     """Align pairs, score heads and write the head set; a new call resumes an interrupted one."""
-    model, prompt = plan.config.models.translation, plan.config.prompt
+    model = plan.config.models.translation
     checkpoint = fingerprint(locate_one(model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache) as cache:
@@ -75,62 +86,93 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
                 raise CalibrationError(
                     f"--keep {plan.top_k}: expected 1 to {len(loaded.heads)} heads"
                 )
-            builder = PromptBuilder.of(loaded.tokenizer, prompt, plan.source, plan.target)
+            builder = PromptBuilder.of(
+                loaded.tokenizer, plan.config.prompt, plan.source, plan.target
+            )
             prompter = PairPrompter(loaded.tokenizer, builder, loaded.max_context)
-            usable: list[AlignedPair | None] = []
-            skipped: Counter[str] = Counter()
-            for pair, aligned in zip(pairs, links, strict=True):
-                try:
-                    usable.append(prompter(pair, aligned))
-                except PairError as error:
-                    usable.append(None)
-                    skipped[error.reason] += 1
-            chosen_on, judged_on = _parts(plan, usable)
+            prompted, skipped = _prompted(prompter, pairs, links)
+            chosen_on, judged_on = _parts(plan, prompted)
+            # Scores of another engine, checkpoint or prompt are not read from the cache.
             made_by = {
                 "engine": loaded.engine,
                 "model": f"sha256:{checkpoint}",
                 "prompt": f"sha256:{prompter.digest()}",
             }
             outcome = score(loaded, chosen_on, judged_on, cache, repr(made_by), plan.top_k)
+    # Without a choice, the held-out score decides between the row conventions.
     row = plan.row or outcome.better_row()
-    skipped = sum((pairs.skipped for pairs in plan.given), skipped + outcome.skipped)
+    skipped += outcome.skipped
+    for file_pairs in plan.files:
+        skipped += file_pairs.skipped
     provenance = _provenance(plan, made_by, skipped, row)
-    content = head_set_file.head_set(
-        outcome,
-        row,
-        plan.top_k,
-        {
-            # Head sets are shared, so they contain only the last component of a local path.
-            "model": Path(model.path).name if Path(model.path).is_absolute() else model.path,
-            "revision": model.revision,
-            "direction": plan.direction,
-            "prompt_layout": PromptBuilder.__module__,
-            # Pairs are not always consecutive, so their prompts contain no history.
-            "prompt_sha256": prompt.model_copy(update={"history": 0}).digest(
-                plan.source.code, plan.target.code
-            ),
-            "source_of_alignments": provenance["aligner"]["name"],
-        },
-        provenance,
-    )
+    content = head_set_file.head_set(outcome, row, plan.top_k, _about(plan), provenance)
     head_set_file.write(plan.output, content)
     return content
 
 
+def _prompted(
+    prompter: PairPrompter, pairs: Sequence[SentencePair], links: Sequence[Links | PairError]
+) -> tuple[list[AlignedPair | None], Counter[str]]:
+    """Return the prompt of each usable pair, and the numbers of unusable pairs by reason."""
+    prompted: list[AlignedPair | None] = []
+    skipped: Counter[str] = Counter()
+    for pair, pair_links in zip(pairs, links, strict=True):
+        try:
+            aligned_pair = prompter(pair, pair_links)
+        except PairError as error:
+            prompted.append(None)
+            skipped[error.reason] += 1
+            continue
+        prompted.append(aligned_pair)
+    return prompted, skipped
+
+
 def _parts(
-    plan: CalibrationPlan, usable: Sequence[AlignedPair | None]
+    plan: CalibrationPlan, prompted: Sequence[AlignedPair | None]
 ) -> tuple[list[AlignedPair], list[AlignedPair]]:
     """Return the pairs for choosing heads and the pairs for evaluating them."""
     count = len(plan.pairs.pairs)
-    first, second = ([*filter(None, part)] for part in (usable[:count], usable[count:]))
+    first = _usable(prompted[:count])
+    second = _usable(prompted[count:])
     if isinstance(plan.held_out, float):
-        parts = split(len(first), plan.held_out, SPLIT_SEED)
-        first, second = ([first[place] for place in part] for part in parts)
+        # The share is a share of the usable pairs.
+        calibration, held_out = split(len(first), plan.held_out, SPLIT_SEED)
+        second = [first[place] for place in held_out]
+        first = [first[place] for place in calibration]
     if not first or not second:
         raise CalibrationError(
             f"{len(first)} calibration and {len(second)} held-out pairs are usable; add pairs"
         )
     return first, second
+
+
+def _usable(prompted: Sequence[AlignedPair | None]) -> list[AlignedPair]:
+    return [pair for pair in prompted if pair is not None]
+
+
+def _about(plan: CalibrationPlan) -> dict[str, Any]:
+    """Return the model, direction and prompt that a head set applies to."""
+    model = plan.config.models.translation
+    name = model.path
+    # Head sets are shared, so they contain only the last component of a local path.
+    if Path(model.path).is_absolute():
+        name = Path(model.path).name
+    # Pairs are not always consecutive, so their prompts contain no history.
+    prompt = plan.config.prompt.model_copy(update={"history": 0})
+    return {
+        "model": name,
+        "revision": model.revision,
+        "direction": plan.direction,
+        "prompt_layout": PromptBuilder.__module__,
+        "prompt_sha256": prompt.digest(plan.source.code, plan.target.code),
+        "source_of_alignments": _aligner(plan)["name"],
+    }
+
+
+def _aligner(plan: CalibrationPlan) -> dict[str, str]:
+    if plan.aligner is None:
+        return {"name": GOLD, "version": ""}
+    return {"name": plan.aligner.name, "version": plan.aligner.version}
 
 
 def _provenance(
@@ -139,48 +181,54 @@ def _provenance(
     skipped: Counter[str],
     row: Row,
 ) -> dict[str, Any]:
-    chosen = "asked for" if plan.row else f"better of the two, top {plan.top_k}, held out"
-    held_out = plan.held_out
+    choice = f"better of the two, top {plan.top_k}, held out"
+    if plan.row is not None:
+        choice = "asked for"
+    if isinstance(plan.held_out, Pairs):
+        held_out_pairs = f"{plan.held_out.name}, sha256:{plan.held_out.digest()}"
+    else:
+        held_out_pairs = f"{plan.held_out:g} of the pairs, seed {SPLIT_SEED}"
+    reasons = +skipped  # without reasons that no pair has
     return {
         "tool": f"alignatt calibrate {version('alignatt-agent')}",
         **made_by,
         "pairs": f"{plan.pairs.name}, sha256:{plan.pairs.digest()}",
-        "held_out_pairs": (
-            f"{held_out:g} of the pairs, seed {SPLIT_SEED}"
-            if isinstance(held_out, float)
-            else f"{held_out.name}, sha256:{held_out.digest()}"
-        ),
-        "aligner": {
-            "name": plan.aligner.name if plan.aligner else GOLD,
-            "version": plan.aligner.version if plan.aligner else "",
-        },
-        "row": f"{row}: {chosen}",
-        "skipped": dict(sorted((+skipped).items())),
+        "held_out_pairs": held_out_pairs,
+        "aligner": _aligner(plan),
+        "row": f"{row}: {choice}",
+        "skipped": dict(sorted(reasons.items())),
     }
 
 
 def print_report(plan: CalibrationPlan, content: dict[str, Any]) -> None:
     """Print the heads, the held-out scores, and their provenance."""
-    heads = (f"{x['layer']},{x['head']} {100 * x['ts']:.1f}" for x in content["heads"])
+    head_texts: list[str] = []
+    for head in content["heads"]:
+        percent = 100 * head["ts"]
+        head_texts.append(f"{head['layer']},{head['head']} {percent:.1f}")
     held_out = content["held_out"]
     print(
         f"\n{content['model']}, {plan.direction}: Translation Score, %\n"
-        f"heads (layer,head)  {'  '.join(heads)}\n"
+        f"heads (layer,head)  {'  '.join(head_texts)}\n"
         f"held out  {held_out['n_pairs']} pairs, {held_out['n_aligned_tokens']} tokens; {LEVEL} % "
         "bootstrap intervals"
     )
-    rows = [
-        (
-            name + "*" * (name == content["row"]),
-            *(_cell(found[key]) for key in ("head_set", "all_heads", "gain")),
-        )
-        for name, found in content["rows"].items()
-    ]
+    rows: list[tuple[str, str, str, str]] = []
+    for row_name, scores in content["rows"].items():
+        label = row_name
+        if row_name == content["row"]:
+            label += "*"
+        head_set = _cell(scores["head_set"])
+        all_heads = _cell(scores["all_heads"])
+        gain = _cell(scores["gain"])
+        rows.append((label, head_set, all_heads, gain))
     print(tabulate(rows, ("row", f"top {plan.top_k}", "all", "gain"), tablefmt="plain"))
     print(yaml.safe_dump(content["provenance"], sort_keys=False), end="")
     print(f"written: {plan.output}")
 
 
 def _cell(score: dict[str, float]) -> str:
-    value, low, high = (100 * score[name] for name in ("value", "low", "high"))
+    value = 100 * score["value"]
+    low = 100 * score["low"]
+    high = 100 * score["high"]
     return f"{value:.1f} [{low:.1f}, {high:.1f}]"

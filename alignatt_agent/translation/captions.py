@@ -8,6 +8,7 @@ from alignatt_agent.types import Emission, GatedDraft, SourceSpan, SourceView, W
 class Captions:
     """Emits every closed sentence as recognized, because the open utterance may still change."""
 
+    # Attributes of ``Translator`` that a step reads: captions need no drafts.
     gated: GatedDraft | None = None
     steps = 0
     emitted = 0
@@ -29,8 +30,14 @@ class Captions:
 
     def complete(self, words: Sequence[Word]) -> Emission:
         """Emit the words of a sentence."""
+        # Recognized again after a lost connection, emitted words are skipped by their lengths.
         while words and self._accepted:
-            self._accepted = self._accepted[len(words[0].text) :].lstrip()
+            length = len(words[0].text)
+            self._accepted = self._accepted[length:].lstrip()
             words = words[1:]
-        times = tuple(SourceSpan(word.start, word.end) for word in words)
-        return Emission(tuple(word.gap + word.text for word in words), times)
+        units: list[str] = []
+        times: list[SourceSpan] = []
+        for word in words:
+            units.append(word.gap + word.text)
+            times.append(SourceSpan(word.start, word.end))
+        return Emission(tuple(units), tuple(times))

@@ -39,7 +39,11 @@ class Drafted:
     @property
     def frontier(self) -> int:
         """Return the number of source tokens of accessible words."""
-        return sum(word < self.accessible for word in self.prompt.token_word)
+        frontier = 0
+        for word in self.prompt.token_word:
+            if word < self.accessible:
+                frontier += 1
+        return frontier
 
     @property
     def translation(self) -> tuple[int, ...]:
@@ -49,16 +53,26 @@ class Drafted:
     def context(self, units: UnitDecoder) -> DraftContext:
         """Return the input for policies that do not read attention."""
         begin = len(self.prefix)
+        continuations: list[tuple[int, ...]] = []
+        for translation in self.earlier:
+            continuation = translation[begin:]
+            if translation[:begin] != self.prefix:
+                continuation = ()
+            continuations.append(continuation)
 
+        # These are functions, because both decode text and the AlignAtt policy reads neither.
         def unit_ends() -> tuple[int, ...]:
             cuts = units.boundaries(self.prefix + self.draft.token_ids, begin)
             return tuple(cut - begin for cut in cuts if cut > begin)
 
+        def written() -> int:
+            return len(units.units((), self.prefix))
+
         return DraftContext(
-            unit_ends,
-            tuple(known[begin:] if known[:begin] == self.prefix else () for known in self.earlier),
-            self.accessible,
-            written=lambda: len(units.units((), self.prefix)),
+            unit_ends=unit_ends,
+            earlier=tuple(continuations),
+            heard=self.accessible,
+            written=written,
         )
 
 
@@ -81,8 +95,12 @@ class Drafter:
         watch: Stopwatch,
         verify: bool,
     ) -> None:
-        self._engine, self._builder, self._units = engine, builder, units
-        self._readout, self._watch, self._verify = readout, watch, verify
+        self._engine = engine
+        self._builder = builder
+        self._units = units
+        self._readout = readout
+        self._watch = watch
+        self._verify = verify
         self.max_tokens = max_tokens
         self.expected: tuple[int, ...] = ()
         self.steps = 0
@@ -100,28 +118,39 @@ class Drafter:
         ``resumed`` is an earlier draft of the same prompt to continue (see ``TranslationEngine``).
         ``room`` is a second limit on the number of tokens, in addition to ``max_tokens``.
         """
-        most = self.max_tokens if room is None else min(room, self.max_tokens)
-        before = resumed or Draft((), False)
-        known = prefix + before.token_ids
-        same = self._verify and self.expected[: len(known)] == known
-        expected = self.expected[len(known) :] if same else ()
+        max_tokens = self.max_tokens
+        if room is not None:
+            max_tokens = min(room, max_tokens)
+        before = resumed or Draft((), ended=False)
+        expected = self._expected_after(prefix + before.token_ids)
         with self._watch.stage("draft"):
-            draft = self._engine.draft(prompt, most, self._readout, gate, resumed, expected)
+            draft = self._engine.draft(prompt, max_tokens, self._readout, gate, resumed, expected)
             draft = first_line(draft, prefix, self._units.text, self._builder.ids)
+        # A resumed draft includes the passes and seconds of its beginning.
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")
         self.steps += draft.steps - before.steps
-        whole = prefix + draft.token_ids
-        if draft.ended or self.expected[: len(whole)] != whole:
-            self.expected = whole  # else keep the previous draft, which is longer
+        translation = prefix + draft.token_ids
+        # A draft that the engine stopped early may be the beginning of the previous draft, which
+        # is longer and is therefore kept.
+        if draft.ended or self.expected[: len(translation)] != translation:
+            self.expected = translation
         return draft
+
+    def _expected_after(self, translation: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the tokens after ``translation`` in the previous draft, if they agree."""
+        if not self._verify:
+            return ()
+        if self.expected[: len(translation)] != translation:
+            return ()
+        return self.expected[len(translation) :]
 
     def finish(
         self,
         build: Callable[[Sequence[str], Sequence[int]], Prompt],
         source: tuple[str, ...],
-        kept: tuple[int, ...],
+        prefix: tuple[int, ...],
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the ungated continuation of ``kept`` to the end of the model's turn.
+        """Return the ungated continuation of ``prefix`` to the end of the model's turn.
 
         ``build`` creates a prompt from a source and its translation so far. Drafts are concatenated
         until the model ends its turn, the translation loops, or it exceeds twice the expected
@@ -131,16 +160,19 @@ class Drafter:
         produced: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
         while True:
-            prompt = build(source, kept + produced)
-            expected = 2 * self._builder.expansion * len(prompt.token_word)
-            room = round(expected) + 32 - len(produced)
-            draft = self.draft(prompt, kept + produced, room=room)
+            prompt = build(source, prefix + produced)
+            most_tokens = 2 * self._builder.expansion * len(prompt.token_word)
+            room = round(most_tokens) + 32 - len(produced)
+            draft = self.draft(prompt, prefix + produced, room=room)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
-            cut = loop_cut(self._units, kept + produced, source, draft.ended)
+            cut = loop_cut(self._units, prefix + produced, source, draft.ended)
             if cut is not None:
-                count = max(0, cut - len(kept))
-                produced, sources = produced[:count], sources[:count]
+                # A loop may begin in the emitted prefix, which stays as it is.
+                count = max(0, cut - len(prefix))
+                produced = produced[:count]
+                sources = sources[:count]
+            # After an empty draft, the next draft would be empty as well.
             if draft.ended or not draft.token_ids:
                 return produced, sources
             if cut is not None or len(draft.token_ids) >= room:
@@ -162,20 +194,37 @@ def first_line(
 
     ``before`` is the accepted translation; ``text`` decodes ids, and ``ids`` encodes a text.
     """
-    texts = [
-        text([*before, *draft.token_ids[:k]]).lstrip() for k in range(len(draft.token_ids) + 1)
-    ]
-    k = next((k for k, line in enumerate(texts[1:]) if _LINE_BREAK.search(line)), None)
-    if k is None:
-        return draft
-    line = _LINE_BREAK.split(texts[k + 1], maxsplit=1)[0]
-    rest = ids(line[max(len(texts[0]), len(texts[k])) :].rstrip())
-    places = [*range(k), *[k] * len(rest)]
+    accepted_text = text(before).lstrip()
+    previous_text = accepted_text
+    for k in range(len(draft.token_ids)):
+        token_ids = [*before, *draft.token_ids[: k + 1]]
+        new_text = text(token_ids).lstrip()
+        if _LINE_BREAK.search(new_text) is None:
+            previous_text = new_text
+            continue
+        line = _LINE_BREAK.split(new_text, maxsplit=1)[0]
+        # Text before the break in this token, but never again text that is already accepted.
+        begin = max(len(accepted_text), len(previous_text))
+        rest = ids(line[begin:].rstrip())
+        return _cut_draft(draft, k, rest)
+    return draft
+
+
+def _cut_draft(draft: Draft, k: int, rest: Sequence[int]) -> Draft:
+    """Return the first ``k`` tokens of ``draft`` and ``rest``, the text of token ``k``."""
+    places = [*range(k)]
+    places += [k] * len(rest)
+    rows = draft.rows
+    if rows is not None:
+        rows = rows[np.array(places, np.intp)]
+    probabilities: tuple[float, ...] = ()
+    if draft.probabilities:
+        probabilities = tuple(draft.probabilities[place] for place in places)
     return replace(
         draft,
         token_ids=(*draft.token_ids[:k], *rest),
-        rows=None if draft.rows is None else draft.rows[np.array(places, np.intp)],
-        probabilities=tuple(draft.probabilities[at] for at in places if draft.probabilities),
+        rows=rows,
+        probabilities=probabilities,
         ended=True,
         cut=False,
     )

@@ -7,6 +7,9 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.running_text import split_words
 
+ClosedSentence = tuple[tuple[str, ...], tuple[int, ...]]
+"""The words of a sentence, and the token ids of its translation."""
+
 GROWTH = 3
 """Multiple of the window to which the history grows before it is cut. A cut moves later tokens, so
 the engine computes the rest of the window again. Tokens computed in 595 chunks of the embedded dev
@@ -25,35 +28,44 @@ class History:
     builder: PromptBuilder
     sentences: int = 0
     tokens: int = 0
-    closed: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = ()
+    closed: tuple[ClosedSentence, ...] = ()
     ids: tuple[int, ...] = ()
 
     def add(self, words: Sequence[str], translation: Sequence[int]) -> "History":
         """Append a sentence and the ids of its translation, unless either is empty."""
-        if not (self.sentences and words and translation):
+        if not self.sentences:
             return self
-        closed = (*self.closed, (tuple(words), tuple(translation)))
-        if len(closed) > GROWTH * self.sentences or len(self._serialized(closed)) > self.tokens:
+        if not words or not translation:
+            return self
+        sentence = (tuple(words), tuple(translation))
+        closed = (*self.closed, sentence)
+        ids = self._serialized(closed)
+        # Every cut moves later tokens, so as many sentences as allowed are cut at once.
+        if len(closed) > GROWTH * self.sentences or len(ids) > self.tokens:
             closed = closed[-self.sentences :]
-        while len(ids := self._serialized(closed)) > self.tokens:
+            ids = self._serialized(closed)
+        while len(ids) > self.tokens:
             closed = closed[1:]
+            ids = self._serialized(closed)
         return replace(self, closed=closed, ids=ids)
 
     def remember(self, sentences: Sequence[tuple[str, str]]) -> "History":
         """Append sentences with the translations of another translator."""
         history = self
         for source, translation in sentences:
-            history = history.add(split_words(source), self.builder.ids(translation))
+            words = split_words(source)
+            ids = self.builder.ids(translation)
+            history = history.add(words, ids)
         return history
 
     def prompt(self, words: Sequence[str], accepted: Sequence[int]) -> Prompt:
         """Build the prompt of the open sentence (see ``PromptBuilder.build``)."""
         return self.builder.build(words, accepted, self.ids)
 
-    def _serialized(
-        self, closed: Sequence[tuple[tuple[str, ...], tuple[int, ...]]]
-    ) -> tuple[int, ...]:
-        found: tuple[int, ...] = ()
+    def _serialized(self, closed: Sequence[ClosedSentence]) -> tuple[int, ...]:
+        """Return the token ids of sentences as in a prompt."""
+        ids: tuple[int, ...] = ()
         for words, translation in closed:
-            found += self.builder.closed(words, translation, first=not found)
-        return found
+            # Only the first sentence follows the beginning of the prompt.
+            ids += self.builder.closed(words, translation, first=not ids)
+        return ids

@@ -19,16 +19,21 @@ def loop_cut(
     text = units.text(ids)
     spans = words_and_marks(text)
     parts = [text[begin:end] for begin, end in spans]
-    if parts and bare(parts[-1]) and not ended:
-        parts.pop()
+    if parts and not ended:
+        ends_in_word = bool(bare(parts[-1]))
+        if ends_in_word:
+            parts.pop()
     loop = find_loop(parts)
     if loop is None:
         return None
-    remaining = loop.first_end + (most_copies(source) - 1) * loop.size
+    # A speaker who repeats a part is translated with all copies.
+    more_copies = most_copies(source) - 1
+    remaining = loop.first_end + more_copies * loop.size
     if remaining >= len(parts):
         return None
     _, end = spans[remaining - 1]
     for cut in units.boundaries(ids):
-        if len(units.text(ids[:cut]).rstrip()) >= end:
+        text_until_cut = units.text(ids[:cut])
+        if len(text_until_cut.rstrip()) >= end:
             return cut
     return len(ids)

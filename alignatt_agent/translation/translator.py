@@ -1,11 +1,12 @@
 """Translate successive utterances: draft, gate, round to units, emit."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from alignatt_agent.policy import Policy
-from alignatt_agent.translation.alignment import carry_over, first_of_next, repeated_of
+from alignatt_agent.translation.alignment import Aligned, carry_over, first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.loops import loop_cut
@@ -14,7 +15,7 @@ from alignatt_agent.translation.unit_times import source_words, spans, spread
 from alignatt_agent.translation.units import UnitDecoder, ends_clause
 from alignatt_agent.translation.utterance import StreamState, Utterance
 from alignatt_agent.types import Decision, Draft, Emission, GatedDraft, SourceView, Word
-from alignatt_agent.types.engines import Readout, TranslationEngine
+from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
 from alignatt_agent.types.running_text import has_letters
 from alignatt_agent.types.stopwatch import Stopwatch
 
@@ -55,8 +56,15 @@ class Translator:
         history: History | None = None,
     ) -> None:
         self._units = UnitDecoder(tokenizer, spaced)
-        drafts = engine, prompt_builder, self._units, readout, max_draft_tokens
-        self._drafter = Drafter(*drafts, watch or Stopwatch(), verify)
+        self._drafter = Drafter(
+            engine=engine,
+            builder=prompt_builder,
+            units=self._units,
+            readout=readout,
+            max_tokens=max_draft_tokens,
+            watch=watch or Stopwatch(),
+            verify=verify,
+        )
         self._policy = policy
         self._early_stop = early_stop
         self._state = StreamState(history or History(prompt_builder))
@@ -88,8 +96,10 @@ class Translator:
     def remember(self, sentences: Sequence[tuple[str, str]], accepted: str = "") -> None:
         """Add sentences to the history; ``accepted`` is the open sentence's translation so far."""
         history = self._state.history.remember(sentences)
-        utterance = Utterance().accepting(history.builder.ids(accepted), ())
-        utterance = replace(utterance, apart=not utterance.accepted)
+        accepted_ids = history.builder.ids(accepted)
+        utterance = Utterance().accepting(accepted_ids, aligned=())
+        # The next unit continues the remembered text, if there is any.
+        utterance = replace(utterance, apart=not accepted_ids)
         self._state = replace(self._state, history=history, utterance=utterance)
 
     def update(self, view: SourceView) -> Emission:
@@ -97,20 +107,24 @@ class Translator:
 
         A new source needs a new draft. If only the frontier moved, the last draft is gated again.
         """
-        source, accessible = _read(view)
-        utterance, emission = self._state.utterance.hearing(source), Emission()
+        source = _texts(view.words)
+        accessible = _accessible_words(view)
+        utterance = self._state.utterance.hearing(source)
         state = replace(self._state, utterance=utterance, gated=None)
+        emission = Emission()
         speech = accessible > 0 and has_letters(source)
+        # The same source and frontier would lead to the same decision.
         if speech and not utterance.decided(source, accessible):
-            state, emission = self._accept(
-                state, *self._gate(state, source, accessible), view.words
-            )
+            drafted, decision = self._gate(state, source, accessible)
+            state, emission = self._accept(state, drafted, decision, view.words)
         self._state = state
         return emission
 
     def draft_ahead(self, view: SourceView) -> None:
         """Draft ahead for an ``update`` with the same words; ``accessible`` may differ."""
-        (source, accessible), state = _read(view), self._state
+        source = _texts(view.words)
+        accessible = _accessible_words(view)
+        state = self._state
         speech = accessible > 0 and has_letters(source)
         if speech and not state.utterance.decided(source):
             ahead, _ = self._gate(state, source, accessible)
@@ -127,39 +141,43 @@ class Translator:
         remains, nothing is emitted, because the text would follow words of the next sentence. On
         300 real sentences, emitting it lowered BLEU by 0.33 [0.14, 0.61] (laptop-low into German).
         """
-        source = tuple(word.text for word in words)
+        source = _texts(words)
         if not source:
             return Emission()
-        state, now = self._state, self._state.utterance
-        places = carry_over(now.source, source)
-        aligned = tuple(None if word is None else places[word] for word in now.aligned)
-        split = first_of_next(self._units, now.accepted, aligned, len(source))
-        kept, rest = now.accepted[:split], now.accepted[split:]
+        state = self._state
+        closing = state.utterance
+        places = carry_over(closing.source, source)
+        aligned: Aligned = tuple(None if word is None else places[word] for word in closing.aligned)
 
-        self._drafter.expected = now.expected
+        # Accepted tokens beyond the split translate words of the next sentence.
+        split = first_of_next(self._units, closing.accepted, aligned, len(source))
+        sentence = closing.accepted[:split]
+        rest = closing.accepted[split:]
+
         finish: tuple[int, ...] = ()
         sources: tuple[int, ...] = ()
-        if has_letters(source):  # for marks alone, models invent a sentence
-            finish, sources = self._drafter.finish(state.history.prompt, source, kept)
-        repeated = repeated_of(self._units, kept, rest, finish)
-        kept, rest = kept + rest[:repeated], rest[repeated:]
-        finish = () if rest else finish[repeated:]
-        sources = sources[repeated : repeated + len(finish)]
-        state, emission = self._emit(state, kept, finish, sources, words)
+        # The engine verifies the rest of the last draft instead of decoding it again.
+        self._drafter.expected = closing.expected
+        # For marks alone, models invent a sentence.
+        speech = has_letters(source)
+        if speech:
+            finish, sources = self._drafter.finish(state.history.prompt, source, sentence)
 
-        done = kept + finish
-        opened = Utterance(
-            source=now.source[sum(place < len(source) for place in places) :],
-            accepted=rest,
-            aligned=tuple(
-                None if word is None else max(0, word - len(source))
-                for word in aligned[len(aligned) - len(rest) :]
-            ),
-            # The last draft may include the next sentence.
-            expected=now.expected[len(done) :] if now.expected[: len(done)] == done else (),
-            apart=not rest,
-        )
-        history = state.history.add(source, done) if has_letters(source) else state.history
+        repeated = repeated_of(self._units, sentence, rest, finish)
+        sentence += rest[:repeated]
+        rest = rest[repeated:]
+        finish = finish[repeated:]
+        # This text would follow words of the next sentence, which lowers BLEU (see above).
+        if rest:
+            finish = ()
+        sources = sources[repeated : repeated + len(finish)]
+        state, emission = self._emit(state, sentence, finish, sources, words)
+
+        translation = sentence + finish
+        history = state.history
+        if speech:
+            history = history.add(source, translation)
+        opened = _opened(closing, places, aligned, len(source), translation, rest)
         self._state = replace(state, history=history, utterance=opened)
         return emission
 
@@ -167,66 +185,77 @@ class Translator:
         self, state: StreamState, source: tuple[str, ...], accessible: int
     ) -> tuple[Drafted, Decision]:
         """Return the draft for ``source`` (an earlier draft if still valid) and the decision."""
-        now = state.utterance
-        self._drafter.expected = now.expected
-        drafts = (draft for draft in (now.ahead, now.drafted) if draft and draft.source == source)
-        drafted = next(drafts, None)
-        if drafted is None:
-            prompt = state.history.prompt(source, now.accepted)
-            nothing = Draft((), False, cut=True)
-            last = now.drafted
-            earlier = (last.translation, *last.earlier)[:MEMORY] if last else ()
-            drafted = Drafted(source, now.accepted, prompt, nothing, earlier)
+        utterance = state.utterance
+        self._drafter.expected = utterance.expected
+        drafted = utterance.draft_of(source) or _undrafted(state, source)
         drafted = replace(drafted, accessible=accessible)
         frontier = drafted.frontier
-        gate = self._policy.gate(frontier) if self._early_stop else None
+        gate: Gate | None = None
+        if self._early_stop:
+            gate = self._policy.gate(frontier)
         while True:
             draft = drafted.draft
-            decision = self._policy.decide(draft, frontier, drafted.context(self._units))
-            done = not draft.cut or len(draft.token_ids) >= self._drafter.max_tokens
-            if done or decision.closed:
-                scanned = len(decision.peaks) or len(draft.token_ids)
+            length = len(draft.token_ids)
+            context = drafted.context(self._units)
+            decision = self._policy.decide(draft, frontier, context)
+            complete = not draft.cut or length >= self._drafter.max_tokens
+            if complete or decision.closed:
+                # A policy without peaks read the whole draft.
+                scanned = len(decision.peaks) or length
                 return replace(drafted, scanned=scanned), decision
             # The frontier moved after the engine stopped at the gate, or there is no draft yet.
-            begun = draft if draft.token_ids else None
-            draft = self._drafter.draft(drafted.prompt, drafted.prefix, gate, begun)
+            resumed = draft if length else None
+            draft = self._drafter.draft(drafted.prompt, drafted.prefix, gate, resumed)
             drafted = replace(drafted, draft=draft)
 
     def _accept(
         self, state: StreamState, drafted: Drafted, decision: Decision, words: Sequence[Word]
     ) -> tuple[StreamState, Emission]:
         """Emit the part of a draft that the policy accepts, in whole units."""
-        now, draft = state.utterance.deciding(drafted, self._drafter.expected), drafted.draft
-        state, emission = replace(state, utterance=now), Emission()
+        utterance = state.utterance.deciding(drafted, self._drafter.expected)
+        state = replace(state, utterance=utterance)
+        emission = Emission()
+        # If the frontier moved, earlier decisions on the same draft have accepted its beginning.
+        begin = len(utterance.accepted) - len(drafted.prefix)
+        end = self._whole_units(drafted, decision)
+        if end > begin:
+            added = drafted.draft.token_ids[begin:end]
+            sources = source_words(drafted.prompt, drafted.draft)[begin:end]
+            aligned = _peak_words(drafted, decision)[begin:end]
+            state, emission = self._emit(state, utterance.accepted, added, sources, words)
+            utterance = state.utterance.accepting(added, aligned)
+            state = replace(state, utterance=utterance)
+        gated = self._trace(drafted, decision, emitted=max(begin, end))
+        return replace(state, gated=gated), emission
+
+    def _whole_units(self, drafted: Drafted, decision: Decision) -> int:
+        """Return the number of drafted tokens in whole units that the policy accepts."""
+        draft = drafted.draft
+        prefix = drafted.prefix
         # Recognizers punctuate a word only when they know the next words, and a later mark
         # cannot be attached to an emitted word.
         heard = drafted.accessible == len(drafted.source)
         closed = draft.ended and heard and ends_clause(drafted.source[-1])
-        taken = len(now.accepted) - len(drafted.prefix)
-        prefix = drafted.prefix
-        whole = self._units.complete(prefix, draft.token_ids, decision.accepted, closed)
-        written = prefix + draft.token_ids[:whole]
-        cut = loop_cut(self._units, written, drafted.source, ended=True)
-        if cut is not None:
-            whole = max(0, cut - len(prefix))
-        if whole > taken:
-            added = draft.token_ids[taken:whole]
-            sources = source_words(drafted.prompt, draft)[taken:whole]
-            state, emission = self._emit(state, now.accepted, added, sources, words)
-            peaks = decision.peaks[taken:whole]
-            aligned = tuple(drafted.prompt.token_word[peak] for peak in peaks)
-            state = replace(state, utterance=state.utterance.accepting(added, aligned))
-        gated = self._trace(drafted, decision, max(taken, whole))
-        return replace(state, gated=gated), emission
+        end = self._units.complete(prefix, draft.token_ids, decision.accepted, closed)
+        # A loop may grow draft by draft, so the whole translation is searched.
+        translation = prefix + draft.token_ids[:end]
+        cut = loop_cut(self._units, translation, drafted.source, ended=True)
+        if cut is None:
+            return end
+        return max(0, cut - len(prefix))
 
     def _trace(self, drafted: Drafted, decision: Decision, emitted: int) -> GatedDraft:
-        words, border = drafted.prompt.token_word, self._policy.edge(drafted.frontier)
+        token_word = drafted.prompt.token_word
+        border = self._policy.edge(drafted.frontier)
+        edge = len(drafted.source)
+        if border < len(token_word):
+            edge = token_word[border]
         return GatedDraft(
             accepted=self._units.text(drafted.prefix),
             tokens=self._units.tokens(drafted.draft.token_ids),
-            words=tuple(words[peak] for peak in decision.peaks),
+            words=_peak_words(drafted, decision),
             decision=decision,
-            edge=words[border] if border < len(words) else len(drafted.source),
+            edge=edge,
             emitted=emitted,
         )
 
@@ -239,24 +268,101 @@ class Translator:
         words: Sequence[Word],
     ) -> tuple[StreamState, Emission]:
         """Emit the units of ``added`` tokens; ``sources`` contains their source words."""
-        units, now = self._units.units(before, added), state.utterance
+        units = self._units.units(before, added)
         if len(sources) == len(added):
-            times = spans(self._units.owners(before, added), sources, words)
-        else:
-            times = spread(len(units), state.told, words[0].start, words[-1].end)
-        if units and now.apart:
-            units = (self._units.apart(state.unit, units[0]), *units[1:])
-        start = times[-1].start if times else state.told[0]
+            owners = self._units.owners(before, added)
+            times = spans(owners, sources, words)
+        else:  # without rows, source words are unknown
+            times = spread(
+                count=len(units),
+                last_start=state.unit_start,
+                timed_until=state.timed_until,
+                begin=words[0].start,
+                end=words[-1].end,
+            )
         state = replace(
             state,
-            utterance=replace(now, apart=now.apart and not units),
             emitted=state.emitted + len(added),
-            unit=(units or (state.unit,))[-1],
-            told=(start, max(state.told[1], words[-1].end)),
+            timed_until=max(state.timed_until, words[-1].end),
         )
+        if times:
+            state = replace(state, unit_start=times[-1].start)
+        if units:
+            utterance = state.utterance
+            # The first unit of an utterance must not continue the text of the previous one.
+            if utterance.apart:
+                first_unit = self._units.apart(state.unit, units[0])
+                units = (first_unit, *units[1:])
+            utterance = replace(utterance, apart=False)
+            state = replace(state, utterance=utterance, unit=units[-1])
         return state, Emission(units, times)
 
 
-def _read(view: SourceView) -> tuple[tuple[str, ...], int]:
-    """Return the words of a view, and the number of accessible words."""
-    return tuple(word.text for word in view.words), min(view.accessible, len(view.words))
+def _texts(words: Sequence[Word]) -> tuple[str, ...]:
+    """Return the text of each word."""
+    return tuple(word.text for word in words)
+
+
+def _accessible_words(view: SourceView) -> int:
+    """Return the number of accessible words of a view."""
+    return min(view.accessible, len(view.words))
+
+
+def _undrafted(state: StreamState, source: tuple[str, ...]) -> Drafted:
+    """Return the prompt for ``source``, with an empty draft that can be continued."""
+    utterance = state.utterance
+    last = utterance.drafted
+    earlier: tuple[tuple[int, ...], ...] = ()
+    if last is not None:
+        earlier = (last.translation, *last.earlier)
+    return Drafted(
+        source=source,
+        prefix=utterance.accepted,
+        prompt=state.history.prompt(source, utterance.accepted),
+        draft=Draft((), ended=False, cut=True),
+        earlier=earlier[:MEMORY],
+    )
+
+
+def _peak_words(drafted: Drafted, decision: Decision) -> tuple[int, ...]:
+    """Return the source word at the attention peak of each token that the policy read."""
+    token_word = drafted.prompt.token_word
+    return tuple(token_word[peak] for peak in decision.peaks)
+
+
+def _opened(
+    closing: Utterance,
+    places: Sequence[int],
+    aligned: Aligned,
+    length: int,
+    translation: tuple[int, ...],
+    rest: tuple[int, ...],
+) -> Utterance:
+    """Return the utterance after a closed sentence of ``length`` words.
+
+    Args:
+        closing: the utterance before the sentence was closed.
+        places: the position in the sentence of each word of ``closing``, or past its end.
+        aligned: the position of the source word of each accepted token of ``closing``.
+        length: number of words of the sentence.
+        translation: token ids of the sentence's translation.
+        rest: accepted tokens that translate the next words.
+    """
+    words_inside = bisect_left(places, length)  # positions never decrease
+    moved: list[int | None] = []
+    for word in aligned[len(aligned) - len(rest) :]:
+        if word is None:
+            moved.append(None)
+        else:
+            moved.append(max(0, word - length))
+    expected: tuple[int, ...] = ()
+    # The last draft may include the next sentence.
+    if closing.expected[: len(translation)] == translation:
+        expected = closing.expected[len(translation) :]
+    return Utterance(
+        source=closing.source[words_inside:],
+        accepted=rest,
+        aligned=tuple(moved),
+        expected=expected,
+        apart=not rest,
+    )

@@ -14,7 +14,8 @@ def source_words(prompt: Prompt, draft: Draft) -> tuple[int, ...]:
     """
     if draft.rows is None or not draft.token_ids:
         return ()
-    peaks = head_mean(draft.rows.source).argmax(axis=1)
+    mean_rows = head_mean(draft.rows.source)
+    peaks = mean_rows.argmax(axis=1)
     return tuple(prompt.token_word[int(peak)] for peak in peaks)
 
 
@@ -25,22 +26,38 @@ def spans(
 
     ``owners`` lists the tokens of each unit; ``places`` lists the source word of each token.
     """
-    found = ([words[places[token]] for token in tokens] for tokens in owners)
-    return tuple(SourceSpan(min(w.start for w in mine), max(w.end for w in mine)) for mine in found)
+    times: list[SourceSpan] = []
+    for tokens in owners:
+        starts: list[float] = []
+        ends: list[float] = []
+        for token in tokens:
+            word = words[places[token]]
+            starts.append(word.start)
+            ends.append(word.end)
+        times.append(SourceSpan(min(starts), max(ends)))
+    return tuple(times)
 
 
 def spread(
-    count: int, last: tuple[float, float], begin: float, end: float
+    count: int, last_start: float, timed_until: float, begin: float, end: float
 ) -> tuple[SourceSpan, ...]:
     """Divide the time between ``begin`` and ``end`` that has no units yet into ``count`` parts.
 
-    ``last`` is the time of the previous unit. If that time reaches ``end``, the sentence precedes
-    words with emitted units. All units then share this time: starts and ends never decrease.
+    ``last_start`` is the start of the previous unit; speech before ``timed_until`` has units. If
+    that time reaches ``end``, the sentence precedes words with emitted units. All units then share
+    the time from ``last_start`` on: starts and ends never decrease.
     """
-    since, until = last
-    if end <= until:
-        step = (until - since) / (count + 1)
-        return tuple(SourceSpan(since + k * step, until, True) for k in range(1, count + 1))
-    begin = max(begin, until) if begin < end else until
+    times: list[SourceSpan] = []
+    if end <= timed_until:
+        # One part more than units, so that the first unit starts after the previous unit.
+        step = (timed_until - last_start) / (count + 1)
+        for k in range(1, count + 1):
+            start = last_start + k * step
+            times.append(SourceSpan(start, timed_until, interpolated=True))
+        return tuple(times)
+    begin = max(begin, timed_until) if begin < end else timed_until
     step = (end - begin) / max(1, count)
-    return tuple(SourceSpan(begin + k * step, begin + (k + 1) * step, True) for k in range(count))
+    for k in range(count):
+        start = begin + k * step
+        times.append(SourceSpan(start, begin + (k + 1) * step, interpolated=True))
+    return tuple(times)

@@ -48,12 +48,15 @@ def ends_clause(text: str) -> bool:
 
 def is_punctuation(text: str) -> bool:
     """Return whether ``text`` consists only of closing punctuation and quotation marks."""
-    return bool(text.strip()) and all(char in CLOSING + QUOTES for char in text.strip())
+    visible = text.strip()
+    if not visible:
+        return False
+    return all(char in CLOSING + QUOTES for char in visible)
 
 
 def part(left: str, right: str) -> bool:
     """Return whether a unit boundary separates adjacent texts of an unspaced script."""
-    return any(found.end() == len(left) for found in _UNSPACED.finditer(left + right))
+    return len(left) in _unspaced_ends(left + right)
 
 
 class Prefix(NamedTuple):
@@ -71,7 +74,8 @@ class UnitDecoder:
     """Splits token ids into stability units; ``spaced`` means that the language uses spaces."""
 
     def __init__(self, tokenizer: Any, spaced: bool) -> None:
-        self._tokenizer, self._spaced = tokenizer, spaced
+        self._tokenizer = tokenizer
+        self._spaced = spaced
         self._ids: tuple[int, ...] = ()
         self._read = [Prefix()]  # every prefix of these ids
 
@@ -85,15 +89,25 @@ class UnitDecoder:
         texts = self._texts(accepted, draft)
         # A partial character does not show what follows; some decoders even replace the complete
         # bytes before it.
-        seen = next((text for text in reversed(texts) if not text.endswith(BROKEN)), texts[0])
-        cuts = self._cuts(texts, seen, closed)
-        return max((k for k in cuts if k <= limit and texts[k].startswith(texts[0])), default=0)
+        whole = texts[0]
+        for text in reversed(texts):
+            if not text.endswith(BROKEN):
+                whole = text
+                break
+        length = 0
+        for cut in self._cuts(texts, whole, closed):
+            # A decoder that rewrites the accepted text would change emitted text.
+            if cut <= limit and texts[cut].startswith(texts[0]):
+                length = cut
+        return length
 
     def boundaries(self, ids: Sequence[int], begin: int = 0) -> list[int]:
         """Return the unit boundaries in ``ids`` from ``begin`` on, including the end."""
         texts = self._texts(ids[:begin], ids[begin:])
         cuts = self._cuts(texts[:-1], texts[-1], closed=True)
-        return [*(begin + cut for cut in cuts), len(ids)]
+        boundaries = [begin + cut for cut in cuts]
+        boundaries.append(len(ids))
+        return boundaries
 
     def units(self, accepted: Sequence[int], added: Sequence[int]) -> tuple[str, ...]:
         """Return the units that ``added`` ids append to the text of the ``accepted`` ids.
@@ -102,32 +116,60 @@ class UnitDecoder:
         """
         if not added:
             return ()
-        before, *_, after = self._appended(accepted, added)
-        grown = after[len(before.rstrip()) :].replace(BROKEN, "")
-        found = (_SPACED if self._spaced else _UNSPACED).findall(grown)
-        return tuple((gap if _GAP.fullmatch(gap) else " ") + solid for gap, solid in found)
+        texts = self._appended(accepted, added)
+        before = texts[0].rstrip()
+        appended = texts[-1][len(before) :].replace(BROKEN, "")
+        pattern = _SPACED if self._spaced else _UNSPACED
+        units: list[str] = []
+        for gap, solid in pattern.findall(appended):
+            separator = gap
+            # A unit begins with one character of white space at most.
+            if not _GAP.fullmatch(gap):
+                separator = " "
+            units.append(separator + solid)
+        return tuple(units)
 
     def apart(self, last: str, unit: str) -> str:
         """Return ``unit`` in a form that does not continue the ``last`` emitted unit."""
         bare = unit.lstrip()
-        return bare if not self._spaced and (not last or part(last, bare)) else f" {bare}"
+        if self._spaced:
+            return f" {bare}"
+        if not last or part(last, bare):
+            return bare
+        # Without a space, two runs of Latin letters or digits would be one unit.
+        return f" {bare}"
 
     def owners(self, accepted: Sequence[int], added: Sequence[int]) -> list[list[int]]:
         """Return the ``added`` tokens, at least one, of each unit of ``units(accepted, added)``."""
-        before, *texts = self._appended(accepted, added)
-        spans, written = [], len(_solid(before))
-        offset = written
-        for text in texts:
-            begin, written = written, max(written, len(_solid(text)))
-            # A token that ends inside a character also belongs to that character.
-            spans.append((begin - offset, written - offset + text.endswith(BROKEN)))
+        token_spans = self._token_spans(accepted, added)
         owners: list[list[int]] = []
         end = 0
         for unit in self.units(accepted, added):
-            start, end = end, end + len(_solid(unit))
-            mine = [k for k, (left, right) in enumerate(spans) if left < end and right > start]
-            owners.append(mine or (owners[-1] if owners else [0]))
+            start = end
+            end += len(_solid(unit))
+            tokens: list[int] = []
+            for token, (left, right) in enumerate(token_spans):
+                if left < end and right > start:
+                    tokens.append(token)
+            # A unit without a token of its own shares the tokens of the previous unit.
+            if not tokens and owners:
+                tokens = owners[-1]
+            owners.append(tokens or [0])
         return owners
+
+    def _token_spans(self, accepted: Sequence[int], added: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the begin and end of each ``added`` token, in characters without white space."""
+        before, *texts = self._appended(accepted, added)
+        offset = len(_solid(before))
+        spans: list[tuple[int, int]] = []
+        begin = 0
+        for text in texts:
+            end = max(begin, len(_solid(text)) - offset)
+            # A token that ends inside a character also belongs to that character.
+            inside_character = text.endswith(BROKEN)
+            spans.append((begin, end + inside_character))
+            begin = end
+        return spans
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``."""
@@ -149,61 +191,92 @@ class UnitDecoder:
 
         All texts omit the same beginning, which ends at a unit boundary.
         """
-        found = self._prefixes((*accepted, *added))[len(accepted) :]
-        begin = len(found[0].head)
-        return [prefix.head[begin:] + prefix.text for prefix in found]
+        prefixes = self._prefixes((*accepted, *added))[len(accepted) :]
+        begin = len(prefixes[0].head)
+        return [prefix.head[begin:] + prefix.text for prefix in prefixes]
 
     def _prefixes(self, ids: Sequence[int]) -> list[Prefix]:
         """Return every prefix of ``ids``; prefixes shared with the previous call are reused."""
         same = common_prefix(self._ids, ids)
+        # A beginning of the previous ids needs no decoding.
         if same < len(ids):
-            found = self._read[: same + 1]
+            prefixes = self._read[: same + 1]
             for token in ids[same:]:
-                found.append(self._extended(found[-1], token))
-            self._ids, self._read = tuple(ids), found
+                extended = self._extended(prefixes[-1], token)
+                prefixes.append(extended)
+            self._ids = tuple(ids)
+            self._read = prefixes
         return self._read[: len(ids) + 1]
 
     def _extended(self, before: Prefix, token: int) -> Prefix:
         """Return the next prefix; cut the tail at a unit's start if the text stays the same."""
         tail = (*before.tail, token)
         text = self._decode(tail)
-        if len(tail) % LOOK == 0:
-            for cut in range(len(tail) - 1, len(tail) - LOOK, -1):
-                alone = self._decode(tail[cut : cut + 1])
-                if BROKEN in alone or not alone.strip() or (alone.isascii() and len(alone) < 2):
-                    continue  # the token has no text, or may be a byte that later bytes change
-                rest = self._decode(tail[cut:])
-                head = text[: len(text) - len(rest)]
-                if text.endswith(rest) and self._cuts([head], text, closed=False):
-                    return Prefix(before.head + head, tail[cut:], rest)
-        return Prefix(before.head, tail, text)
+        uncut = Prefix(before.head, tail, text)
+        if len(tail) % LOOK != 0:
+            return uncut
+        for cut in range(len(tail) - 1, len(tail) - LOOK, -1):
+            # The token has no text, or may be a byte that later bytes change.
+            if _may_be_byte(self._decode(tail[cut : cut + 1])):
+                continue
+            rest = self._decode(tail[cut:])
+            if not text.endswith(rest):
+                continue
+            head = text[: len(text) - len(rest)]
+            if self._cuts([head], text, closed=False):
+                return Prefix(before.head + head, tail[cut:], rest)
+        return uncut
 
     def _appended(self, accepted: Sequence[int], added: Sequence[int]) -> list[str]:
         """Return ``_texts``, or the texts of ``added`` alone if a decoder rewrites emitted text."""
         texts = self._texts(accepted, added)
         if texts[-1].startswith(texts[0]):
             return texts
-        alone = (self._decode(added[:k]) for k in range(len(added) + 1))
-        return [" " * self._spaced + text for text in alone]
+        # In a spaced script, the first added unit is then a separate word.
+        separator = " " if self._spaced else ""
+        return [separator + self._decode(added[:k]) for k in range(len(added) + 1)]
 
     def _cuts(self, texts: Sequence[str], whole: str, closed: bool) -> list[int]:
         """Return the indices of ``texts`` that end at a unit boundary of ``whole``.
 
         ``whole`` continues them; ``closed`` means that nothing can follow ``whole``.
         """
-        ends = set() if self._spaced else {found.end() for found in _UNSPACED.finditer(whole)}
-
-        def is_end(text: str) -> bool:
+        unspaced_ends: set[int] = set()
+        if not self._spaced:
+            unspaced_ends = _unspaced_ends(whole)
+        cuts: list[int] = []
+        for k, text in enumerate(texts):
             if text.endswith(BROKEN) or not whole.startswith(text):
-                return False
-            if not text or text[-1].isspace() or whole[len(text) :][:1].isspace():
-                return True
+                continue
             if len(text) == len(whole):
-                open_end = text[-1] in CLOSING + QUOTES or _OPEN_END.match(text[-1])
-                return closed or not (self._spaced or open_end)
-            return len(text) in ends
+                is_end = closed or self._nothing_can_follow(text)
+            else:
+                following = whole[len(text)]
+                is_end = following.isspace() or len(text) in unspaced_ends
+            # White space, or nothing, stands before the next unit.
+            if is_end or not text or text[-1].isspace():
+                cuts.append(k)
+        return cuts
 
-        return [k for k, text in enumerate(texts) if is_end(text)]
+    def _nothing_can_follow(self, text: str) -> bool:
+        """Return whether no later text can be attached to the last unit of a draft."""
+        if self._spaced or not text:
+            return False
+        if text[-1] in CLOSING + QUOTES:
+            return False
+        return _OPEN_END.match(text[-1]) is None
+
+
+def _unspaced_ends(text: str) -> set[int]:
+    """Return the ends of the units of ``text`` in an unspaced script, in characters."""
+    return {match.end() for match in _UNSPACED.finditer(text)}
+
+
+def _may_be_byte(text: str) -> bool:
+    """Return whether the text of a token is blank, or may be part of a character."""
+    if BROKEN in text or not text.strip():
+        return True
+    return text.isascii() and len(text) < 2
 
 
 def _solid(text: str) -> str:

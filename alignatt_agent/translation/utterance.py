@@ -39,8 +39,17 @@ class Utterance:
 
     def decided(self, source: tuple[str, ...], accessible: int | None = None) -> bool:
         """Return whether the policy decided on a draft for ``source`` with ``accessible`` words."""
-        last = self.drafted
-        return bool(last and last.source == source and accessible in (None, last.accessible))
+        if self.drafted is None or self.drafted.source != source:
+            return False
+        return accessible is None or accessible == self.drafted.accessible
+
+    def draft_of(self, source: tuple[str, ...]) -> Drafted | None:
+        """Return the draft for ``source``, if any; a draft ahead is the latest."""
+        if self.ahead is not None and self.ahead.source == source:
+            return self.ahead
+        if self.drafted is not None and self.drafted.source == source:
+            return self.drafted
+        return None
 
     def hearing(self, source: tuple[str, ...]) -> "Utterance":
         """Take the words of an awaited utterance, or discard an utterance without words.
@@ -48,20 +57,34 @@ class Utterance:
         An utterance without words was revoked by the recognizer: its translation stays emitted, but
         the next utterance must not continue this translation.
         """
+        # The state *awaited*: the accepted text belongs to these words.
         if self.accepted and not self.source:
             return replace(self, source=source)
-        return self if source else Utterance()
+        if not source:
+            return Utterance()
+        return self
 
     def deciding(self, drafted: Drafted, expected: tuple[int, ...]) -> "Utterance":
         """Return the utterance with the source of a draft, which may revise its own source."""
-        aligned = realigned(self.aligned, self.source, drafted.source)
-        decided = replace(self, source=drafted.source, aligned=aligned, drafted=drafted)
-        return replace(decided, ahead=None, expected=expected)
+        aligned = realigned(self.aligned, old=self.source, new=drafted.source)
+        return replace(
+            self,
+            source=drafted.source,
+            aligned=aligned,
+            drafted=drafted,
+            ahead=None,
+            expected=expected,
+        )
 
     def accepting(self, added: tuple[int, ...], aligned: tuple[int, ...]) -> "Utterance":
         """Append accepted tokens, with their source words if known."""
-        known = self.aligned + (aligned or (None,) * len(added))
-        return replace(self, accepted=self.accepted + added, aligned=known)
+        # Source words are unknown without rows, and in a remembered translation.
+        added_words: Aligned = aligned or (None,) * len(added)
+        return replace(
+            self,
+            accepted=self.accepted + added,
+            aligned=self.aligned + added_words,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +97,8 @@ class StreamState:
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.
         unit: the last emitted unit.
-        told: start of the last unit, and end of the speech whose units have times.
+        unit_start: start of the last emitted unit, in seconds.
+        timed_until: end of the speech whose units have times, in seconds.
     """
 
     history: History
@@ -82,4 +106,5 @@ class StreamState:
     gated: GatedDraft | None = None
     emitted: int = 0
     unit: str = ""
-    told: tuple[float, float] = 0.0, 0.0
+    unit_start: float = 0.0
+    timed_until: float = 0.0
