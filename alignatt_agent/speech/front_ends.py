@@ -16,7 +16,8 @@ from alignatt_agent.speech.prompt import (
     check_plain,
 )
 
-WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
+WHISPER = "whisper"
+GEMMA4_AUDIO = "gemma4-audio"
 
 LONGEST_S = 30.0
 """Maximum length of one request's audio, in seconds."""

@@ -326,26 +326,28 @@ class LiveTail:
     def _bound(self, state: TailState) -> TailState:
         """Keep the tail and the open utterance short; a long pause closes the utterance."""
         limit = self._config.max_tail_s
+        live_words = state.hypothesis.words
         too_long = state.tail_s > limit
         if too_long:
             # Music would repeat this warning with every chunk.
             if not state.dropping:
                 LOGGER.warning("audio without stable words is dropped; %g s are kept", limit)
             cut = state.now - limit / 2
-            if state.hypothesis.words:
-                cut = min(cut, state.hypothesis.words[0].start)
+            if live_words:
+                cut = min(cut, live_words[0].start)
             state = state.trimmed(max(cut, state.now - limit))
         state = replace(state, dropping=too_long)
-        if not state.open_words:
+        utterance = state.open_words
+        if not utterance:
             return state
         next_start = state.now
-        if state.hypothesis.words:
-            next_start = state.hypothesis.words[0].start
-        utterance_start = state.open_words[0].start
-        utterance_end = state.open_words[-1].end
-        paused = next_start - utterance_end >= self._pause_s
-        if paused or utterance_end - utterance_start > limit:
-            return replace(state, closed=(*state.closed, state.open_words), open_words=())
+        if live_words:
+            next_start = live_words[0].start
+        begin = utterance[0].start
+        end = utterance[-1].end
+        paused = next_start - end >= self._pause_s
+        if paused or end - begin > limit:
+            return replace(state, closed=(*state.closed, utterance), open_words=())
         return state
 
     def _update(self) -> SpeechUpdate:

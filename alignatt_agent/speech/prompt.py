@@ -12,8 +12,11 @@ from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.config.plain_text import control_tokens
 from alignatt_agent.types import AlignAttError
 
-_TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Limit of a transcript, in tokens per second plus a constant; fast English needs less than 8."""
+_TOKENS_PER_S = 12
+"""Limit of a transcript, in tokens per second; fast English needs less than 8."""
+
+_TOKENS_AT_LEAST = 24
+"""Tokens that are added to the limit of a transcript."""
 
 _SAMPLE_S = 2.0
 """Minimum seconds for a language's sample sentence, i.e. 39 letters per second in English."""
