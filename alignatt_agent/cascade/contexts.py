@@ -22,15 +22,22 @@ def check_requests(resolved: Resolved, longest_s: float | None = None) -> None:
     config, models = resolved.config, resolved.checkpoints
     for role in models.engine_roles:
         require_tokenizer(role, getattr(models, role))
-    source, tokenizer = language(config.source_language), _tokenizer(models.translation.path)
+    source = language(config.source_language)
+    tokenizer = _tokenizer(models.translation.path)
     # Without a head set, any target is possible, so the check also uses the source language.
-    for target in (source, *map(language, resolved.head_sets)):
+    targets = [source]
+    for code in resolved.head_sets:
+        target = language(code)
+        targets.append(target)
+    for target in targets:
         PromptBuilder.of(tokenizer, config.prompt, source, target)
-    front_end_prompt(config.speech.recognizer, models.asr.path, window_of(models.asr)).ids(
-        source.name
+    recognition_prompt = front_end_prompt(
+        config.speech.recognizer, models.asr.path, window_of(models.asr)
     )
+    recognition_prompt.ids(source.name)
     check_contexts(resolved, longest_s)
-    prompt, window = config.prompt, window_of(models.translation)
+    prompt = config.prompt
+    window = window_of(models.translation)
     if prompt.history and prompt.history_tokens > window / 2:
         raise ContextError(
             f"prompt.history_tokens is {prompt.history_tokens}, more than half of the window ("
@@ -43,27 +50,32 @@ def check_contexts(
     resolved: Resolved, longest_s: float | None = None, contexts: Sequence[str] | None = None
 ) -> None:
     """Reject terms (by default, the configured terms) that do not fit into a model's window."""
-    speech, models = resolved.config.speech, resolved.checkpoints
-    given = speech.contexts.values() if contexts is None else contexts
-    texts = [text for text in given if text]
+    speech = resolved.config.speech
+    if contexts is None:
+        contexts = tuple(speech.contexts.values())
+    texts = [text for text in contexts if text]
+    if not texts:
+        return
     # An overlong tail may exceed the maximum by half before it is cut.
-    longest_s, window = longest_s or 1.5 * speech.max_tail_s, window_of(models.asr)
-    if texts:
-        prompt = front_end_prompt(speech.recognizer, models.asr.path, window)
-        for text in texts:
-            prompt.check_context(
-                spoken_terms(text), window, longest_s, resolved.config.source_language
-            )
-        model = models.translation
-        tokenizer, window = _tokenizer(model.path), window_of(model)
-        check_plain(tokenizer, "\n".join(texts), f"translation model {model.path}")
-        longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
-        if longest > window / 2:
-            raise ContextError(
-                f"speech.context is {longest} tokens long for translation model {model.path}, more "
-                f"than half of its window ({window}): shorten the context, or raise "
-                "models.translation.engine.max_model_len"
-            )
+    longest_s = longest_s or 1.5 * speech.max_tail_s
+    asr = resolved.checkpoints.asr
+    window = window_of(asr)
+    prompt = front_end_prompt(speech.recognizer, asr.path, window)
+    for text in texts:
+        # A recognizer receives the terms without their translations.
+        terms = spoken_terms(text)
+        prompt.check_context(terms, window, longest_s, resolved.config.source_language)
+    model = resolved.checkpoints.translation
+    tokenizer = _tokenizer(model.path)
+    window = window_of(model)
+    check_plain(tokenizer, "\n".join(texts), f"translation model {model.path}")
+    longest = max(len(tokenizer(text)["input_ids"]) for text in texts)
+    if longest > window / 2:
+        raise ContextError(
+            f"speech.context is {longest} tokens long for translation model {model.path}, more "
+            f"than half of its window ({window}): shorten the context, or raise "
+            "models.translation.engine.max_model_len"
+        )
 
 
 @lru_cache(maxsize=1)

@@ -27,7 +27,7 @@ from alignatt_agent.speech.front_ends import (
 from alignatt_agent.speech.prompt import RecognitionPrompt
 from alignatt_agent.speech.recognizer import PromptedRecognizer
 from alignatt_agent.types import SAMPLE_RATE, Prompt
-from alignatt_agent.types.engines import Aligner, Readout, TranslationEngine
+from alignatt_agent.types.engines import Aligner, Readout, Recognizer, Row, TranslationEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Engines:
     neither ``models.aligner`` nor the recognizer computes word timestamps.
     """
 
-    asr: PromptedRecognizer
+    asr: Recognizer
     aligner: Aligner | None
     translation: TranslationEngine
     tokenizer: Any
@@ -46,9 +46,12 @@ class Engines:
     num_heads: int
 
 
-WARM_TOKENS, WARM_SECONDS = (1, 16, 300, 1200), (1, 5, 20)
-"""Sizes of warm-up requests: prompt lengths in tokens, and audio lengths in seconds. They cover the
-first minute of a stream, because some GPU kernels are compiled when a size is first used. On a CPU,
+WARM_TOKENS = (1, 16, 300, 1200)
+"""Prompt lengths of warm-up requests, in tokens."""
+
+WARM_SECONDS = (1, 5, 20)
+"""Audio lengths of warm-up requests, in seconds. These sizes and ``WARM_TOKENS`` cover the first
+minute of a stream, because some GPU kernels are compiled when a size is first used. On a CPU,
 only the smallest size is requested: nothing is compiled, and the other sizes' 2,700 tokens would
 take 20 s in a model with 1.5 billion parameters."""
 
@@ -57,7 +60,7 @@ _WARM_DRAFT = 4
 
 def serve_speech(
     family: str, asr: ServedModel | CpuWhisper, aligner: ServedModel | None = None
-) -> tuple[PromptedRecognizer, Aligner | None]:
+) -> tuple[Recognizer, Aligner | None]:
     """Return the recognizer of ``family``, and its aligner or ``None``."""
     if isinstance(asr, CpuWhisper):
         return _whisper(asr), WhisperAligner(asr)
@@ -71,24 +74,42 @@ def serve_speech(
     else:
         qwen = SpeechModel(asr)
         prompt = RecognitionPrompt(qwen.processor, qwen.tokenizer, qwen.name)
-        recognizer, features = PromptedRecognizer(qwen, prompt), qwen.features
-    return recognizer, QwenAligner(TimingModel(aligner, features)) if aligner else None
+        recognizer = PromptedRecognizer(qwen, prompt)
+        # The aligner receives the same audio, so its features are computed only once.
+        features = qwen.features
+    if aligner is None:
+        return recognizer, None
+    return recognizer, QwenAligner(TimingModel(aligner, features))
 
 
-def _whisper(model: Any) -> PromptedRecognizer:
-    return PromptedRecognizer(model, WhisperPrompt(model.tokenizer, model.name), LONGEST_S)
+def _whisper(model: CpuWhisper | EncoderDecoderModel) -> PromptedRecognizer:
+    prompt = WhisperPrompt(model.tokenizer, model.name)
+    return PromptedRecognizer(model, prompt, LONGEST_S)
 
 
 def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
     """Send requests of each kind and size, to compile kernels and to detect missing rows."""
-    noise, sizes = np.random.default_rng(0), 1 if on_cpu() else None
+    generator = np.random.default_rng(0)
+    sizes = len(WARM_TOKENS)
+    if on_cpu():
+        sizes = 1
     for seconds in WARM_SECONDS[:sizes]:
-        audio = noise.standard_normal(seconds * SAMPLE_RATE).astype(np.float32) * 0.01
+        noise = generator.standard_normal(seconds * SAMPLE_RATE).astype(np.float32)
+        # Silence would not be transcribed.
+        audio = noise * 0.01
         engines.asr.transcribe(audio, "en", expected="warm up")
         if engines.aligner is not None:
             engines.aligner.align(audio, "warm up", "en")
-    for count, row in product(WARM_TOKENS[:sizes], ("predicting", "emitted")):
-        text = f"{count} {row} {'warm up ' * count}"  # a common prefix would be cached
-        ids = tuple(engines.tokenizer.encode(text))[: min(count, window - _WARM_DRAFT - 1)]
-        readout = Readout(tuple(heads), row) if heads else None  # type: ignore[arg-type]
-        engines.translation.draft(Prompt(ids, 0, (0,) * len(ids)), _WARM_DRAFT, readout)
+    # The draft and at least one more token must fit into the window.
+    longest = window - _WARM_DRAFT - 1
+    rows: tuple[Row, ...] = ("predicting", "emitted")
+    for count, row in product(WARM_TOKENS[:sizes], rows):
+        # The text begins differently each time, because a common prefix would be cached.
+        text = f"{count} {row} {'warm up ' * count}"
+        ids = tuple(engines.tokenizer.encode(text))
+        ids = ids[: min(count, longest)]
+        prompt = Prompt(ids, source_start=0, token_word=(0,) * len(ids))
+        readout = None
+        if heads:
+            readout = Readout(tuple(heads), row)
+        engines.translation.draft(prompt, _WARM_DRAFT, readout)

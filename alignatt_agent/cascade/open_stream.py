@@ -34,26 +34,40 @@ def open_stream(
         HeadSetError: the configuration contains no head set for a language direction.
     """
     config = resolved.config
-    terms, verify = spoken_terms(context), config.debug.verify_transcripts
-    aligner = engines.aligner if resolved.aligned(source) else None
-    tail = LiveTail(engines.asr, aligner, source.code, config.speech, Stopwatch(), terms, verify)
-    target_streams = {
-        target.code: TargetStream(Captions())
-        if target.code == source.code
-        else _target_stream(resolved, engines, source, target, context)
-        for target in targets
-    }
+    aligner = None
+    if resolved.aligned(source):
+        aligner = engines.aligner
+    tail = LiveTail(
+        recognizer=engines.asr,
+        aligner=aligner,
+        language=source.code,
+        config=config.speech,
+        watch=Stopwatch(),
+        context=spoken_terms(context),
+        verify=config.debug.verify_transcripts,
+    )
+    target_streams: dict[str, TargetStream] = {}
+    for target in targets:
+        if target.code == source.code:
+            target_stream = TargetStream(Captions())
+        else:
+            target_stream = _target_stream(resolved, engines, source, target, context)
+        target_streams[target.code] = target_stream
     stream = Stream(tail, target_streams)
+    # During recognition, no other chunk of the stream is translated.
     if config.debug.draft_ahead:
-        tail.on_hypothesis = _weakly(stream.draft_ahead)  # no other chunk is translated then
+        tail.on_hypothesis = _weakly(stream.draft_ahead)
     return stream
 
 
 def _target_stream(
     resolved: Resolved, engines: Engines, source: Language, target: Language, context: str
 ) -> TargetStream:
-    config, prompt, watch = resolved.config, resolved.config.prompt, Stopwatch()
-    policy, readout = config.policy_for(target.code), None
+    config = resolved.config
+    prompt = config.prompt
+    watch = Stopwatch()
+    policy = config.policy_for(target.code)
+    readout = None
     # Without a gate, rows still show the source words of emitted tokens.
     if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)

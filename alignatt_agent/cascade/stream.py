@@ -1,7 +1,7 @@
 """Translate one stream of audio chunks into append-only text."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ class StreamStep:
 
     def only(self) -> Step:
         """Return the step of a stream with one target, or raise the error of that target."""
+        # There is at most one error, because there is only one target.
         for error in self.failures.values():
             raise error
         (step,) = self.steps.values()
@@ -66,11 +67,13 @@ class Stream:
             ValueError: the chunk is not a mono waveform of floating-point samples.
             EngineError: recognition failed; the audio is recognized with the next chunk.
         """
-        return self._translate(self._recognize(lambda: self._live_tail.push(chunk)))
+        speech = self._recognize(lambda: self._live_tail.push(chunk))
+        return self._translate(speech)
 
     def finish(self) -> StreamStep:
         """Translate the rest of the talk; the call can be repeated after failures."""
-        return self._translate(self._recognize(self._live_tail.finish))
+        speech = self._recognize(self._live_tail.finish)
+        return self._translate(speech)
 
     def drain(self, code: str) -> Emission:
         """Return the units that a failed call of a target had already decided to emit."""
@@ -82,19 +85,31 @@ class Stream:
             target.draft_ahead(view, self._threads)
 
     def _recognize(self, recognize: Callable[[], SpeechUpdate]) -> SpeechStep:
-        self._live_tail.watch.start()
+        live_tail = self._live_tail
+        live_tail.watch.start()
         heard = recognize()
-        return SpeechStep(self._live_tail.now, heard, self._live_tail.watch.read())
+        seconds = live_tail.watch.read()
+        return SpeechStep(live_tail.now, heard, seconds)
 
     def _translate(self, speech: SpeechStep) -> StreamStep:
-        several = len(self.targets) > 1
-        found = (self._threads.map if several else map)(
-            lambda target: attempt(target, speech), self.targets.values()
-        )
-        outcomes = dict(zip(self.targets, found, strict=True))
-        steps = {code: step for code, step in outcomes.items() if isinstance(step, Step)}
-        failures = {code: e for code, e in outcomes.items() if not isinstance(e, Step)}
+        steps: dict[str, Step] = {}
+        failures: dict[str, Exception] = {}
+        for code, outcome in self._outcomes(speech).items():
+            if isinstance(outcome, Step):
+                steps[code] = outcome
+            else:
+                failures[code] = outcome
         return StreamStep(speech.audio_s, speech.heard, steps, failures)
+
+    def _outcomes(self, speech: SpeechStep) -> dict[str, Step | Exception]:
+        """Return each target's step, or its error."""
+        # A single target needs no other thread.
+        if len(self.targets) <= 1:
+            return {code: attempt(target, speech) for code, target in self.targets.items()}
+        running: dict[str, Future[Step | Exception]] = {}
+        for code, target in self.targets.items():
+            running[code] = self._threads.submit(attempt, target, speech)
+        return {code: future.result() for code, future in running.items()}
 
 
 def attempt(target: TargetStream, speech: SpeechStep) -> Step | Exception:

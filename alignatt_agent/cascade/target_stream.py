@@ -41,18 +41,21 @@ class TargetStream:
             self._watch.start()
         self._sentences += heard.sentences
         while self._sentences:
+            # A sentence leaves the queue only after its translation.
             self._undelivered += self._complete(self._sentences[0])
             self._sentences.popleft()
         self._undelivered += translator.update(heard.live)
         emission = self.drain()
-        before, self._passes = self._passes, translator.steps
+        # Passes of an earlier failed call are included.
+        passes = translator.steps - self._passes
+        self._passes = translator.steps
         return Step(
             audio_s=audio_s,
             heard=heard,
             gated=translator.gated,
             units=emission.units,
             accepted=translator.emitted - emitted,
-            passes=self._passes - before,
+            passes=passes,
             seconds=self._watch.read(),
             times=emission.times,
         )
@@ -81,20 +84,24 @@ class TargetStream:
     def draft_ahead(self, view: SourceView, threads: Executor) -> None:
         """Draft ahead in a thread while the words of ``view`` are being aligned."""
         self._await_ahead()
-        if not self._sentences:  # otherwise, a closed sentence must be translated first
+        # A closed sentence must be translated before the open one.
+        if not self._sentences:
             self._watch.start()
             self._ahead = threads.submit(self.translator.draft_ahead, view)
 
     def _await_ahead(self) -> bool:
-        waiting, self._ahead = self._ahead, None
+        waiting = self._ahead
+        self._ahead = None
         if waiting is not None:
-            with suppress(Exception):  # the update raises the error again
+            # The update raises the error again.
+            with suppress(Exception):
                 waiting.result()
         return waiting is not None
 
     def drain(self) -> Emission:
         """Return the units that a failed call had already decided to emit."""
-        emission, self._undelivered = self._undelivered, Emission()
+        emission = self._undelivered
+        self._undelivered = Emission()
         return emission
 
     def _complete(self, sentence: tuple[Word, ...]) -> Emission:

@@ -1,9 +1,7 @@
 """Compute word timestamps with a forced aligner or from the attention of Whisper's decoder."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,18 +10,14 @@ from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.speech.front_ends import WhisperPrompt
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
-from alignatt_agent.types.engines import AlignedItem
+from alignatt_agent.types.engines import AlignedItem, TimeBinsEngine, TokenTimesEngine
 from alignatt_agent.types.running_text import split_words, without_marks
-
-if TYPE_CHECKING:
-    from alignatt_agent.engine.cpu_whisper import CpuWhisper
-    from alignatt_agent.engine.speech_models import TimingModel
 
 
 class QwenAligner:
     """Computes the timestamps of a transcript's words with the Qwen3 forced aligner."""
 
-    def __init__(self, model: TimingModel) -> None:
+    def __init__(self, model: TimeBinsEngine) -> None:
         self._model = model
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
@@ -45,24 +39,25 @@ class QwenAligner:
         if not words or seconds < SHORTEST_S:
             return []
         # This is the model's own prompt. A chat template would shift timestamps by about 92 ms.
-        prompt = "<|audio_start|><|audio_pad|><|audio_end|>" + "".join(
-            f"{word}<timestamp><timestamp>" for word in words
-        )
+        prompt = "<|audio_start|><|audio_pad|><|audio_end|>"
+        for word in words:
+            prompt += f"{word}<timestamp><timestamp>"
         ids = self._model.tokenizer.encode(prompt, add_special_tokens=False)
         bins = self._model.bins(ids, padded(audio))
         # If the last word is still being spoken, its last bin may end after the audio.
-        times = [ms / 1000 for ms in _fix_timestamps(np.array(bins) * self._model.bin_ms)]
+        times_ms = _fix_timestamps(np.array(bins) * self._model.bin_ms)
         return [
-            AlignedItem(word, start, end)
-            for word, start, end in zip(words, times[::2], times[1::2], strict=True)
+            AlignedItem(word, start=start_ms / 1000, end=end_ms / 1000)
+            for word, start_ms, end_ms in zip(words, times_ms[::2], times_ms[1::2], strict=True)
         ]
 
 
 class WhisperAligner:
     """Computes word timestamps from the attention of Whisper's decoder to the audio."""
 
-    def __init__(self, model: CpuWhisper) -> None:
-        self._model, self._prompt = model, WhisperPrompt(model.tokenizer, model.name)
+    def __init__(self, model: TokenTimesEngine) -> None:
+        self._model = model
+        self._prompt = WhisperPrompt(model.tokenizer, model.name)
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return the words of ``text`` with their unclipped timestamps in ``audio``, ``[samples]``.
@@ -77,13 +72,31 @@ class WhisperAligner:
         # CTranslate2 itself adds the token for transcripts without timestamps.
         prompt = self._prompt.ids(find_language(language).name)[:-1]
         starts = self._model.token_starts(audio, prompt, ids)
-        ends = [len(tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]
-        items, at = [], 0
+        # Text is decoded in whole prefixes, because a character may consist of several tokens.
+        text_ends = [len(tokenizer.decode(ids[:count])) for count in range(len(ids) + 1)]
+        aligned_words: list[AlignedItem] = []
+        search_from = 0
         for word in split_words(whole):
-            begin = whole.index(word, at)
-            at = begin + len(word)
-            spoken = begin + max(1, len(without_marks(word)))
-            mine = [k for k, (a, b) in enumerate(pairwise(ends)) if a < spoken and b > begin]
-            first, last = (mine[0], mine[-1]) if mine else (len(ids), len(ids) - 1)
-            items.append(AlignedItem(word, starts[first], starts[last + 1]))
-        return items
+            begin = whole.index(word, search_from)
+            search_from = begin + len(word)
+            spoken_end = begin + max(1, len(without_marks(word)))
+            first, after = _token_range(text_ends, begin, spoken_end)
+            aligned_words.append(AlignedItem(word, start=starts[first], end=starts[after]))
+        return aligned_words
+
+
+def _token_range(text_ends: Sequence[int], begin: int, end: int) -> tuple[int, int]:
+    """Return the first token with characters from ``begin`` to ``end``, and the token after them.
+
+    ``text_ends[k]`` is the number of characters in the first ``k`` tokens. Without such a token,
+    both are the end of the text.
+    """
+    tokens = [
+        token
+        for token, (token_begin, token_end) in enumerate(pairwise(text_ends))
+        if token_begin < end and token_end > begin
+    ]
+    if not tokens:
+        token_count = len(text_ends) - 1
+        return token_count, token_count
+    return tokens[0], tokens[-1] + 1

@@ -55,26 +55,36 @@ def committed(tail: Hypothesis, rule: Rule, hold_back_s: float, language: str = 
     texts = tail.texts
     if rule == "agreed":
         return last_sentence_end(texts, tail.stable, language)
-    for k in range(tail.ended(hold_back_s), 0, -1):
-        agreed = k <= tail.stable or _stands(tail, k - 1, language)
-        pause = (tail.words[k].start if k < len(texts) else tail.at) - tail.ends[k - 1]
-        paused = pause >= PAUSE_S - ROUNDING_S
-        stood = tail.at - tail.since[k - 1] >= AGREED_S - ROUNDING_S
-        settled = k + 1 < len(texts) or (paused and stood)
-        if agreed and settled and ends_after(texts, k, language, ""):
-            return k
-        if k <= tail.stable and pause >= SILENT_S - ROUNDING_S:
-            return k
+    stable = tail.stable
+    for count in range(tail.ended(hold_back_s), 0, -1):
+        next_start = tail.at
+        if count < len(texts):
+            next_start = tail.words[count].start
+        pause = next_start - tail.ends[count - 1]
+        age = tail.at - tail.since[count - 1]
+        agreed = count <= stable or _stands(tail, count - 1, language)
+        paused = pause >= PAUSE_S - ROUNDING_S and age >= AGREED_S - ROUNDING_S
+        # Two words of the next sentence must follow, because the last word is a guess.
+        settled = paused or count + 1 < len(texts)
+        if agreed and settled and ends_after(texts, count, language, ""):
+            return count
+        if count <= stable and pause >= SILENT_S - ROUNDING_S:
+            return count
     return 0
 
 
 def _stands(tail: Hypothesis, word: int, language: str) -> bool:
-    said, end = tail.previous, tail.ends[word]
-    texts = [item.text for item in said]
-    return tail.at - end >= STANDS_S - ROUNDING_S and any(
-        abs(said[k - 1].end - end) <= SAME_S and ends_after(texts, k, language)
-        for k in range(1, len(said))
-    )
+    """Return whether the previous hypothesis also has a sentence end at the end of ``word``."""
+    end = tail.ends[word]
+    if tail.at - end < STANDS_S - ROUNDING_S:
+        return False
+    previous_texts = [previous.text for previous in tail.previous]
+    # The last word of the previous hypothesis is a guess.
+    for count in range(1, len(previous_texts)):
+        shift = abs(tail.previous[count - 1].end - end)
+        if shift <= SAME_S and ends_after(previous_texts, count, language):
+            return True
+    return False
 
 
 def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
@@ -85,4 +95,5 @@ def overflow_commit(tail: Hypothesis, hold_back_s: float, old: float) -> int:
     recorded with the real models, its end timestamp was up to 0.24 s too early.
     """
     stable = min(tail.stable, tail.ended(hold_back_s), len(tail.words) - 1)
-    return max(stable, sum(word.end <= old for word in tail.words))
+    old_words = sum(word.end <= old for word in tail.words)
+    return max(stable, old_words)

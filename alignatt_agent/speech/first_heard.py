@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate
 
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.word_times import Span, fill_gaps
@@ -30,12 +29,27 @@ def first_heard(
         before: end of the previous hypothesis's audio.
         now: end of the audio.
     """
-    old, new = [bare(word.text) for word in tail.words], [bare(text) for text in texts]
-    spoken = accumulate((LETTER_S * len(word) for word in reversed(new[1:-1])), initial=0.0)
-    bounds = [*reversed([now - seconds for seconds in spoken]), now + GUESSED_S][-len(new) :]
-    known = tail.ends[: common_prefix(old, new)]
-    ends = [*map(min, known, bounds), *bounds[len(known) :]]
-    return _spread(tail.words, old, new, max(start, before), start, now), ends
+    old_words = [bare(word.text) for word in tail.words]
+    new_words = [bare(text) for text in texts]
+    ends = _latest_ends(new_words, now)
+    unchanged = common_prefix(old_words, new_words)
+    for index, earlier_end in enumerate(tail.ends[:unchanged]):
+        ends[index] = min(earlier_end, ends[index])
+    spans = _spread(
+        tail.words, old_words, new_words, begin=max(start, before), start=start, now=now
+    )
+    return spans, ends
+
+
+def _latest_ends(words: Sequence[str], now: float) -> list[float]:
+    """Return the latest time at which each word can have ended, if the later ones are over."""
+    latest_ends = [now + GUESSED_S]
+    spoken_s = 0.0
+    for word in reversed(words[:-1]):
+        latest_ends.append(now - spoken_s)
+        spoken_s += LETTER_S * len(word)
+    latest_ends.reverse()
+    return latest_ends
 
 
 def _spread(
@@ -43,19 +57,38 @@ def _spread(
 ) -> list[Span]:
     """Keep the times of unchanged words, and spread the last words from ``begin`` to ``now``."""
     spans: list[Span | None] = [None] * len(new)
-    stay = follows = 0
-    for at, to, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
-        for k in range(size):
-            spans[to + k] = (words[at + k].start, words[at + k].end)
-            stay, follows = to + k + 1, at + k + 1
-    filled = fill_gaps(spans[:stay], new, now, start)
-    if follows < len(words):  # different words were recognized there
-        begin = words[follows].start
-    begin = max(begin, filled[-1][1] if filled else start)
-    found = filled + fill_gaps(spans[stay:], new[stay:], now, begin)
-    for k in range(len(found) - 2, -1, -1):
-        (left, right), (later, end) = found[k : k + 2]
-        if right <= left:  # no time is left, e.g. for a repeated word: take half of the next word's
-            left = max(left, later)
-            found[k : k + 2] = (left, (left + end) / 2), ((left + end) / 2, end)
-    return found
+    old_end = 0
+    new_end = 0
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for old_begin, new_begin, size in matcher.get_matching_blocks():
+        for offset in range(size):
+            word = words[old_begin + offset]
+            spans[new_begin + offset] = (word.start, word.end)
+        # The last block is empty and stands behind both sequences.
+        if size:
+            old_end = old_begin + size
+            new_end = new_begin + size
+    filled = fill_gaps(spans[:new_end], new, now, start)
+    # If other words were recognized there before, the new words begin with them.
+    if old_end < len(words):
+        begin = words[old_end].start
+    unchanged_end = start
+    if filled:
+        unchanged_end = filled[-1][1]
+    filled += fill_gaps(spans[new_end:], new[new_end:], now, max(begin, unchanged_end))
+    return _with_time_for_each(filled)
+
+
+def _with_time_for_each(spans: list[Span]) -> list[Span]:
+    """Give each word without time, e.g. a repeated word, half of the next word's time."""
+    spans = list(spans)
+    for index in range(len(spans) - 2, -1, -1):
+        start, end = spans[index]
+        next_start, next_end = spans[index + 1]
+        if end > start:
+            continue
+        start = max(start, next_start)
+        middle = (start + next_end) / 2
+        spans[index] = (start, middle)
+        spans[index + 1] = (middle, next_end)
+    return spans

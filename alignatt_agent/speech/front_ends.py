@@ -16,7 +16,8 @@ from alignatt_agent.speech.prompt import (
     check_plain,
 )
 
-WHISPER, GEMMA4_AUDIO = "whisper", "gemma4-audio"
+WHISPER = "whisper"
+GEMMA4_AUDIO = "gemma4-audio"
 
 LONGEST_S = 30.0
 """Maximum length of one request's audio, in seconds."""
@@ -32,17 +33,21 @@ class WhisperPrompt:
     """Builds the token ids that Whisper's decoder continues; error messages contain ``name``."""
 
     def __init__(self, tokenizer: Any, name: str) -> None:
-        self._tokenizer, self._name = tokenizer, name
+        self._tokenizer = tokenizer
+        self._name = name
+        # The prompt is the same for every chunk of a stream.
         self.ids = lru_cache(maxsize=64)(self._ids)
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
         """Return the decoder's ids: the context as earlier speech, the language, and the task."""
         spoken = find_language(language)
-        begin, task, plain = map(
-            self._control, ("<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
-        )
+        begin = self._control("<|startoftranscript|>")
+        task = self._control("<|transcribe|>")
+        plain = self._control("<|notimestamps|>")
         if self._tokenizer.eos_token_id != _ENGLISH_ONLY:
-            return (*self._earlier(context), begin, self._language(spoken), task, plain)
+            earlier = self._earlier(context)
+            return (*earlier, begin, self._language(spoken), task, plain)
+        # An English-only checkpoint was trained without tokens for the language and the task.
         if spoken.code != "en":
             raise LanguageError(f"{self._name} recognizes only English, not {spoken.name}")
         return (*self._earlier(context), begin, plain)
@@ -50,14 +55,16 @@ class WhisperPrompt:
     def _language(self, spoken: Language) -> int:
         vocabulary = self._tokenizer.get_vocab()
         for code in (spoken.code, *spoken.also):
-            if (found := vocabulary.get(f"<|{code}|>")) is not None:
-                return int(found)
+            token_id = vocabulary.get(f"<|{code}|>")
+            if token_id is not None:
+                return int(token_id)
         raise LanguageError(f"{self._name} has no token for {spoken.name} ({spoken.code})")
 
     def _earlier(self, context: str) -> tuple[int, ...]:
         if not context:
             return ()
         check_plain(self._tokenizer, context, self._name)
+        # As in Whisper's own code, earlier speech begins with a space.
         text = " " + ", ".join(context.split("\n"))
         ids = tuple(self._tokenizer.encode(text, add_special_tokens=False))
         room = _WINDOW // 2 - 1
@@ -69,12 +76,12 @@ class WhisperPrompt:
         return (self._control("<|startofprev|>"), *ids)
 
     def _control(self, token: str) -> int:
-        found = self._tokenizer.get_vocab().get(token)
-        if found is None:
+        token_id = self._tokenizer.get_vocab().get(token)
+        if token_id is None:
             raise ChatTemplateError(
                 f"{self._name}: the tokenizer has no {token}; expected a multilingual Whisper"
             )
-        return int(found)
+        return int(token_id)
 
     def room(self, ids: tuple[int, ...]) -> int:
         """Return the maximum length of an answer, in tokens."""
@@ -99,10 +106,11 @@ class GemmaPrompt(ChatPrompt):
         self._window = window
 
     def _text(self, language: str, context: str) -> str:
-        terms = ", ".join(context.split("\n"))
-        names = f" Names and terms that may occur: {terms}." if context else ""
-        asked = f"Write down what is said, in {language} and word for word, nothing else.{names}\n"
-        turns = [{"role": "user", "content": asked + self._audio}]
+        request = f"Write down what is said, in {language} and word for word, nothing else."
+        if context:
+            terms = ", ".join(context.split("\n"))
+            request += f" Names and terms that may occur: {terms}."
+        turns = [{"role": "user", "content": f"{request}\n{self._audio}"}]
         return self._rendered(turns, enable_thinking=False)
 
     def room(self, ids: tuple[int, ...]) -> int:

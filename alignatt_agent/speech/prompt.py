@@ -12,8 +12,11 @@ from alignatt_agent.config.languages import sample_tokens
 from alignatt_agent.config.plain_text import control_tokens
 from alignatt_agent.types import AlignAttError
 
-_TOKENS_PER_S, _TOKENS_AT_LEAST = 12, 24
-"""Limit of a transcript, in tokens per second plus a constant; fast English needs less than 8."""
+_TOKENS_PER_S = 12
+"""Limit of a transcript, in tokens per second; fast English needs less than 8."""
+
+_TOKENS_AT_LEAST = 24
+"""Tokens that are added to the limit of a transcript."""
 
 _SAMPLE_S = 2.0
 """Minimum seconds for a language's sample sentence, i.e. 39 letters per second in English."""
@@ -41,21 +44,25 @@ class ChatPrompt:
     tokens_per_s: int  # audio tokens from the encoder per second
 
     def __init__(self, template: Any, tokenizer: Any, name: str) -> None:
-        self._template, self._tokenizer, self._name = template, tokenizer, name
+        self._template = template
+        self._tokenizer = tokenizer
+        self._name = name
         self._audio: str = getattr(template, "audio_token", None) or ""
         if not self._audio:
             raise ChatTemplateError(f"{name}: the tokenizer has no token for audio")
         self.ids = lru_cache(maxsize=64)(self._ids)
+        # A template that cannot build a request is rejected before a model is loaded.
         self.ids("English")
 
     def _ids(self, language: str, context: str = "") -> tuple[int, ...]:
         """Return the prompt's token ids, with one placeholder for the audio."""
         check_plain(self._tokenizer, context, self._name)
         text = self._text(language, context)
-        if text.count(self._audio) != 1:
+        count = text.count(self._audio)
+        if count != 1:
             raise ChatTemplateError(
-                f"{self._name}: the chat template writes {self._audio} {text.count(self._audio)} "
-                "times for one recording; expected the published template of the model"
+                f"{self._name}: the chat template writes {self._audio} {count} times "
+                "for one recording; expected the published template of the model"
             )
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
@@ -67,13 +74,17 @@ class ChatPrompt:
             text: str = self._template.apply_chat_template(
                 list(turns), tokenize=False, add_generation_prompt=True, **options
             )
-        except (TemplateError, TypeError) as error:  # a text template cannot join a list of parts
+        # A ``TypeError`` comes from a text template, which cannot join a list of parts.
+        except (TemplateError, TypeError) as error:
             roles = ", ".join(turn["role"] for turn in turns)
-            fix = "leave speech.context empty" if len(turns) > 1 else "choose another checkpoint"
+            fix = "choose another checkpoint"
+            if len(turns) > 1:
+                fix = "leave speech.context empty"
             raise ChatTemplateError(
                 f"{self._name}: the chat template rejects the turns {roles}: {error}; {fix}"
             ) from error
-        except ValueError as error:  # Transformers found no template
+        # Transformers found no template.
+        except ValueError as error:
             raise ChatTemplateError(
                 f"{self._name}: there is no chat template ({error}); expected one next to "
                 "config.json, in chat_template.json: fetch the complete checkpoint"
@@ -90,14 +101,16 @@ class ChatPrompt:
         ``window`` is the maximum length of a request with its answer, in tokens.
         """
         seconds = self.longest_s or longest_s
-        empty = len(self.ids("English"))
-        taken = len(self.ids("English", context)) - empty
-        answer = longest_answer(seconds, self._tokenizer, language)
-        room = window - empty - round(self.tokens_per_s * seconds) - answer
-        if taken > room:
+        prompt_tokens = len(self.ids("English"))
+        context_tokens = len(self.ids("English", context)) - prompt_tokens
+        audio_tokens = round(self.tokens_per_s * seconds)
+        answer_tokens = longest_answer(seconds, self._tokenizer, language)
+        room = window - prompt_tokens - audio_tokens - answer_tokens
+        if context_tokens > room:
             raise ContextError(
-                f"speech.context is {taken} tokens long for {self._name}; with {seconds:.0f} s of "
-                f"audio and the transcript, the window of {window} tokens has {max(room, 0)} left: "
+                f"speech.context is {context_tokens} tokens long for {self._name}; "
+                f"with {seconds:.0f} s of audio and the transcript, "
+                f"the window of {window} tokens has {max(room, 0)} left: "
                 "shorten it, raise models.asr.engine.max_model_len, or lower speech.max_tail_s"
             )
 
@@ -114,6 +127,7 @@ class RecognitionPrompt(ChatPrompt):
     def _text(self, language: str, context: str) -> str:
         find_language(language).check_spoken(aligned=False)
         turns: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "audio"}]}]
+        # The template itself writes an empty system turn.
         if context:
             turns.insert(0, {"role": "system", "content": context})
         text = self._rendered(turns)
@@ -136,5 +150,7 @@ def check_plain(tokenizer: Any, context: str, name: str) -> None:
 
 def longest_answer(seconds: float, tokenizer: Any, language: str) -> int:
     """Return the maximum length of a transcript, in tokens, so that no loop delays a chunk."""
-    per_s = max(_TOKENS_PER_S, sample_tokens(tokenizer, language) / _SAMPLE_S)
+    # Some scripts need many more tokens than English for the same speech.
+    sample_per_s = sample_tokens(tokenizer, language) / _SAMPLE_S
+    per_s = max(_TOKENS_PER_S, sample_per_s)
     return _TOKENS_AT_LEAST + round(per_s * seconds)

@@ -1,10 +1,8 @@
 """Recognize speech with a served model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +12,9 @@ from alignatt_agent.speech.prompt import longest_answer
 from alignatt_agent.speech.sounds import without_sounds
 from alignatt_agent.speech.waveform import quietest
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
+from alignatt_agent.types.engines import AudioEngine
 from alignatt_agent.types.repetition import loop_start
 from alignatt_agent.types.running_text import join_words, split_words
-
-if TYPE_CHECKING:
-    from alignatt_agent.engine.cpu_whisper import CpuWhisper
-    from alignatt_agent.engine.speech_models import AudioModel
 
 SHORTEST_S = 0.1
 """Minimum length of audio that can contain a word, in seconds."""
@@ -38,10 +33,10 @@ class PromptedRecognizer:
     removed (see ``without_sounds``).
     """
 
-    def __init__(
-        self, model: AudioModel | CpuWhisper, prompt: Any, longest_s: float = math.inf
-    ) -> None:
-        self._model, self._prompt, self._longest_s = model, prompt, longest_s
+    def __init__(self, model: AudioEngine, prompt: Any, longest_s: float = math.inf) -> None:
+        self._model = model
+        self._prompt = prompt
+        self._longest_s = longest_s
 
     def transcribe(
         self, audio: FloatArray, language: str, context: str = "", expected: str = ""
@@ -63,25 +58,37 @@ class PromptedRecognizer:
         # This imports torch, which takes seconds, so only processes with engines import it.
         from transformers.models.qwen3_asr.processing_qwen3_asr import _parse_single_output
 
-        name, prompt, tokenizer = find_language(language).name, self._prompt, self._model.tokenizer
         if len(audio) / SAMPLE_RATE < SHORTEST_S:
             return Transcript("", requests=0)
-        ids, whole = prompt.ids(name, context), self._longest_s == math.inf
-        known = text_ids(tokenizer, expected) if whole else []
+        name = find_language(language).name
+        tokenizer = self._model.tokenizer
+        prompt_ids = self._prompt.ids(name, context)
+        is_unlimited = self._longest_s == math.inf
+        expected_ids: list[int] = []
+        if is_unlimited:
+            expected_ids = text_ids(tokenizer, expected)
         texts: list[str] = []
-        steps = requests = 0
+        steps = 0
+        requests = 0
         for piece in pieces(audio, self._longest_s):
-            longest = longest_answer(len(piece) / SAMPLE_RATE, tokenizer, name)
-            longest = min(longest, prompt.room(ids))
-            answer = self._model.generate(ids, padded(piece), longest, known)
-            steps, requests = steps + answer.steps, requests + answer.requests
-            said = tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            text = _parse_single_output(said)["transcription"]
-            text = text if whole else without_sounds(text)
-            if (text or whole) and not answer.ended:
+            max_tokens = min(
+                longest_answer(len(piece) / SAMPLE_RATE, tokenizer, name),
+                self._prompt.room(prompt_ids),
+            )
+            answer = self._model.generate(prompt_ids, padded(piece), max_tokens, expected_ids)
+            steps += answer.steps
+            requests += answer.requests
+            decoded = tokenizer.decode(answer.token_ids, skip_special_tokens=True)
+            text = _parse_single_output(decoded)["transcription"]
+            if not is_unlimited:
+                text = without_sounds(text)
+            # An endless answer of sounds alone contains nothing that could be lost.
+            if (text or is_unlimited) and not answer.ended:
                 return Transcript(None, steps, requests)
-            texts.append(said_once(text))
-        return Transcript(" ".join(filter(None, texts)), steps, requests)
+            text = said_once(text)
+            if text:
+                texts.append(text)
+        return Transcript(" ".join(texts), steps, requests)
 
 
 def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
@@ -96,16 +103,23 @@ def pieces(audio: FloatArray, longest_s: float) -> Iterator[FloatArray]:
 
 def said_once(text: str) -> str:
     """Remove the repetitions that a model writes in a loop."""
-    words, repeats = split_words(text), False
+    words = split_words(text)
+    is_repetitive = False
+    # Each end is examined, because a model may go on after a loop.
     for end in range(len(words), 0, -1):
         start = loop_start(words[:end])
         if start is not None:
             del words[start:end]
-            repeats = True
-    return join_words(words) if repeats else text
+            is_repetitive = True
+    # Joining words would change the white space of other transcripts.
+    if is_repetitive:
+        return join_words(words)
+    return text
 
 
 def padded(audio: FloatArray) -> FloatArray:
     """Pad very short audio to the minimum length in the training of the audio encoder."""
     missing = round(_PADDED_S * SAMPLE_RATE) - len(audio)
-    return np.pad(audio, (0, missing)) if missing > 0 else audio
+    if missing <= 0:
+        return audio
+    return np.pad(audio, (0, missing))

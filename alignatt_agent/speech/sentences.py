@@ -4,18 +4,19 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import pairwise
 
 from sentencex import get_sentence_boundaries
 
 from alignatt_agent.types import Word
 
+# Marks that may stand after or before a word and do not decide whether a sentence ends.
 _CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
 _OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
 # Unlisted abbreviations: `J.` (no Korean or Chinese syllable), `e.g.`, `f.eks.`, `J.-C.`, `EE. UU.`
-_LETTER, _PART = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]", r"[^\s\d.]{1,3}"
+_LETTER = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]"
+_PART = r"[^\s\d.]{1,3}"
 _LACKING = r"(?i:approx|eds?|eqs?|figs|refs|resp|vol)\."
 _ABBREVIATED = re.compile(rf"{_LETTER}\.|(?:{_PART}\.-?)+{_PART}\.|([A-HJ-WYZ])\1\.|{_LACKING}")
 # Words without vowels: `Dr.`, `bd.`, `млн.` and Hindi `डॉ.`, but neither `Hmm.` nor Czech `vlk.`
@@ -38,28 +39,43 @@ def ends_sentence(
 
     ``following`` is empty after a pause, and ``None`` if the next word is not yet known.
     """
-    if not (_FINAL.search(word) or (language == "el" and _GREEK_QUESTION.search(word))):
+    is_greek_question = language == "el" and _GREEK_QUESTION.search(word)
+    if not (_FINAL.search(word) or is_greek_question):
         return False
     bare = word.rstrip(_CLOSERS).lstrip(_OPENERS)
     if bare == "." or not bare.endswith("."):
         return True
-    if bare.endswith("..") or re.fullmatch(_ORDINALS.get(language, "-"), bare):
-        return False  # An ellipsis marks hesitation.
-    after = following and (following.lstrip(_OPENERS) or following)
-    if bare[-2].isdigit():  # A number may continue as a decimal or a time.
+    # An ellipsis marks hesitation.
+    if bare.endswith(".."):
+        return False
+    if re.fullmatch(_ORDINALS.get(language, "-"), bare):
+        return False
+    after = following
+    if following:
+        after = following.lstrip(_OPENERS) or following
+    # A number may continue as a decimal or a time.
+    if bare[-2].isdigit():
         return after == "" or bool(after and after[0].isalpha() and not after[0].islower())
-    if (language, bare) == ("en", "I."):
+    # The pronoun, which is not an initial.
+    if language == "en" and bare == "I.":
         return True
+    # ``a.m.`` may end a sentence like ``etc.``, unlike other letters with periods.
     bare = re.sub(r"\b[ap]\.m\.$", "etc.", bare)
-    unit = previous[-1:].isdigit()
-    if _ABBREVIATED.fullmatch(bare) or (_vowelless(bare, language) and not unit):
+    if _ABBREVIATED.fullmatch(bare):
+        return False
+    # A unit after a number, as in ``5 km.``, may end a sentence.
+    is_unit = previous[-1:].isdigit()
+    if _vowelless(bare, language) and not is_unit:
         return False
     return after == "" or bare.isupper() or not _listed(bare, after or "X", language)
 
 
 def _vowelless(word: str, language: str) -> bool:
     """Return whether a word has no vowel and (except in Vietnamese: ``TS.``) is not in capitals."""
-    plain = word.lower() if language == "vi" else word[0].lower() + word[1:]
+    plain = word[0].lower() + word[1:]
+    if language == "vi":
+        plain = word.lower()
+    # Accents are separate characters then, and ``_NO_VOWEL`` accepts them.
     plain = unicodedata.normalize("NFD", plain)
     return bool(_NO_VOWEL.fullmatch(plain)) and not _SYLLABIC.search(word)
 
@@ -70,25 +86,42 @@ def _listed(word: str, after: str, language: str) -> bool:
         if language != "en" and len(word) <= len("aprx.") and word[-2].islower():
             return True
         after = "X"
-    if language != "de" and _OPEN_SYLLABLES.fullmatch(word):  # German ``ca.`` precedes nouns.
+    # German ``ca.`` precedes nouns.
+    if language != "de" and _OPEN_SYLLABLES.fullmatch(word):
         return False
+    codes = list(_LISTS.get(language, [language]))
     # The English list contains titles that are used in every language.
-    codes, head = _LISTS.get(language, [language]) + ["en"] * word[0].isupper(), f"x {word} "
-    found = [get_sentence_boundaries(code, head + after) for code in codes]
-    return any(all(end["end_index"] != len(head) for end in ends) for ends in found)
+    if word[0].isupper():
+        codes.append("en")
+    head = f"x {word} "
+    for code in codes:
+        boundaries = get_sentence_boundaries(code, head + after)
+        boundary_ends = [boundary["end_index"] for boundary in boundaries]
+        # No sentence ends after an abbreviation in the list.
+        if len(head) not in boundary_ends:
+            return True
+    return False
 
 
 def ends_after(
     words: Sequence[str], count: int, language: str = "en", following: str | None = None
 ) -> bool:
     """Return whether a sentence ends after ``count`` words; ``following`` comes after ``words``."""
-    after = words[count] if count < len(words) else following
-    return ends_sentence(words[count - 1], after, language, words[count - 2] if count > 1 else "")
+    after = following
+    if count < len(words):
+        after = words[count]
+    previous = ""
+    if count > 1:
+        previous = words[count - 2]
+    return ends_sentence(words[count - 1], after, language, previous)
 
 
 def last_sentence_end(words: Sequence[str], limit: int, language: str = "en") -> int:
     """Return the length of the prefix up to the last sentence end in ``words[:limit]``."""
-    return next((k for k in range(limit, 0, -1) if ends_after(words, k, language)), 0)
+    for count in range(limit, 0, -1):
+        if ends_after(words, count, language):
+            return count
+    return 0
 
 
 def split_sentences(
@@ -99,9 +132,14 @@ def split_sentences(
     ``following`` is the next word; see ``ends_sentence``. A pause of ``pause_s`` between words also
     ends a sentence.
     """
-    texts, ends = [word.text for word in words], [0]
-    for k in range(1, len(words) + 1):
-        paused = k < len(words) and words[k].start - words[k - 1].end >= pause_s
-        if paused or ends_after(texts, k, language, following):
-            ends.append(k)
-    return [tuple(words[begin:end]) for begin, end in pairwise(ends)], list(words[ends[-1] :])
+    texts = [word.text for word in words]
+    sentences: list[tuple[Word, ...]] = []
+    begin = 0
+    for end in range(1, len(words) + 1):
+        pause = 0.0
+        if end < len(words):
+            pause = words[end].start - words[end - 1].end
+        if pause >= pause_s or ends_after(texts, end, language, following):
+            sentences.append(tuple(words[begin:end]))
+            begin = end
+    return sentences, list(words[begin:])

@@ -40,7 +40,9 @@ def _read_table() -> tuple[frozenset[str], frozenset[str]]:
     for listed in table["sounds"].values():
         for description in listed.split(","):
             sounds.add(description.strip())
-    companions = {word.strip() for word in table["with"].split(",")}
+    companions: set[str] = set()
+    for word in table["with"].split(","):
+        companions.add(word.strip())
     return frozenset(sounds), frozenset(companions)
 
 
@@ -56,10 +58,14 @@ def without_sounds(text: str) -> str:
         return ""
 
     def replaced(match: regex.Match[str]) -> str:
+        description = str(match[0])
+        before = text[: match.start()][-1:]
+        after = text[match.end() :][:1]
         # Without spaces between words, a description touches a word on one side.
-        neighbors = text[: match.start()][-1:], text[match.end() :][:1]
-        inside = all(map(_UNSPACED_LETTER.fullmatch, neighbors))
-        return "" if _is_sound(match[0]) and not inside else str(match[0])
+        is_inside = _UNSPACED_LETTER.fullmatch(before) and _UNSPACED_LETTER.fullmatch(after)
+        if _is_sound(description) and not is_inside:
+            return ""
+        return description
 
     spoken = str(_DESCRIPTION.sub(replaced, text))
     return str(_NOTES.sub("", spoken)).strip()
@@ -71,5 +77,6 @@ def _is_sound(description: str) -> bool:
     if text in _SOUNDS:
         return True
     words = text.split()
-    rest = [word for word in words if word not in _COMPANIONS]
-    return bool(rest) and all(word in _SOUNDS for word in rest)
+    # Companions such as ``loud`` describe a sound only together with its name.
+    names = [word for word in words if word not in _COMPANIONS]
+    return bool(names) and _SOUNDS.issuperset(names)

@@ -74,11 +74,13 @@ def in_range(audio: FloatArray) -> FloatArray:
     would cause discontinuities, so the whole live tail is scaled. Features are relative to their
     loudest frame in any case. Clicks are clipped, so that one bad sample cannot silence the speech.
     """
-    size = np.abs(audio)
-    if size.max(initial=0.0) <= 1.0:
+    sizes = np.abs(audio)
+    if sizes.max(initial=0.0) <= 1.0:
         return audio
-    level = max(1.0, float(np.quantile(size, 1 - CLICKS)))
-    return np.clip(audio / level, -1.0, 1.0).astype(np.float32)
+    loudest = float(np.quantile(sizes, 1 - CLICKS))
+    level = max(1.0, loudest)
+    scaled = np.clip(audio / level, -1.0, 1.0)
+    return scaled.astype(np.float32)
 
 
 def loudness(audio: FloatArray) -> float:
@@ -94,32 +96,58 @@ def audible(
     Spans inside sound do not change. Aligners stretch words at the edge of sound into silence, or
     across silence to the next sound. In the second case, the span moves to the longer sound.
     """
-    loud, near = _levels(audio) >= SILENCE_RMS, NEAR_S * SAMPLE_RATE / FRAME
-    last = max(0, loud.size - round(near))  # a word's timestamps may exceed the audio
-    found: list[tuple[float, float] | None] = []
+    loud = _levels(audio) >= SILENCE_RMS
+    near = NEAR_S * SAMPLE_RATE / FRAME
+    # A word's timestamps may exceed the audio.
+    last_frame = max(0, loud.size - round(near))
+    audible_spans: list[tuple[float, float] | None] = []
     for start, end in spans:
-        at, to = (time * SAMPLE_RATE / FRAME for time in (start, end))
-        first = min(max(0, math.floor(at - near)), last)
-        part = loud[first : math.ceil(to + near)]
-        frames = np.flatnonzero(part)
-        if not frames.size:
-            found.append(None)
+        start_frame = start * SAMPLE_RATE / FRAME
+        end_frame = end * SAMPLE_RATE / FRAME
+        first = min(max(0, math.floor(start_frame - near)), last_frame)
+        neighborhood = loud[first : math.ceil(end_frame + near)]
+        sound = _longest_sound(neighborhood)
+        if sound is None:
+            audible_spans.append(None)
             continue
-        pauses = np.flatnonzero(np.diff(frames) > APART_S * SAMPLE_RATE / FRAME) + 1
-        heard_in = max(np.split(frames, pauses), key=len).tolist()
-        # Sound may begin and end anywhere inside a frame.
-        edges = heard_in[0] + (heard_in[0] > 0), heard_in[-1] + (heard_in[-1] + 1 == part.size)
-        heard, silent = ((first + edge) * FRAME / SAMPLE_RATE for edge in edges)
-        if to > loud.size:
-            silent = end  # a word that ends after the audio is unfinished
-        found.append((min(max(start, heard), silent), max(heard, min(end, silent))))
-    return found
+        sound_start, sound_end = sound
+        heard = (first + sound_start) * FRAME / SAMPLE_RATE
+        silent = (first + sound_end) * FRAME / SAMPLE_RATE
+        # A word that ends after the audio is unfinished.
+        if end_frame > loud.size:
+            silent = end
+        audible_start = min(max(start, heard), silent)
+        audible_end = max(heard, min(end, silent))
+        audible_spans.append((audible_start, audible_end))
+    return audible_spans
+
+
+def _longest_sound(loud: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """Return the first and last frame of the longest sound; ``loud`` marks the loud frames.
+
+    Sounds are separated by silence of more than ``APART_S``.
+    """
+    loud_frames = np.flatnonzero(loud)
+    if not loud_frames.size:
+        return None
+    steps = np.diff(loud_frames)
+    pauses = np.flatnonzero(steps > APART_S * SAMPLE_RATE / FRAME) + 1
+    sound = max(np.split(loud_frames, pauses), key=len)
+    first = int(sound[0])
+    last = int(sound[-1])
+    # Sound may begin and end anywhere inside a frame, so only a silent frame beside it is silence.
+    if first > 0:
+        first += 1
+    if last + 1 == loud.size:
+        last += 1
+    return first, last
 
 
 def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
     """Return the root mean square of every 20 ms frame; the last two may overlap."""
     frames = np.pad(audio, (0, -audio.size % FRAME)).reshape(-1, FRAME)
-    if audio.size >= FRAME:  # a few samples padded with zeros would be treated as silence
+    # A few samples padded with zeros would be treated as silence.
+    if audio.size >= FRAME:
         frames[-1] = audio[-FRAME:]
     levels: npt.NDArray[np.float64] = np.sqrt(np.square(frames, dtype=np.float64).mean(axis=1))
     return levels
@@ -127,12 +155,18 @@ def _levels(audio: FloatArray) -> npt.NDArray[np.float64]:
 
 def quietest(audio: FloatArray, begin: int, end: int) -> int:
     """Return the quietest place between two samples of ``audio``; of several, the most central."""
-    part = np.square(audio[begin:end], dtype=np.float64)
-    room, hop = part.size - QUIET_SPAN, QUIET_SPAN // 5
-    if room < 0:
+    squares = np.square(audio[begin:end], dtype=np.float64)
+    last_start = squares.size - QUIET_SPAN
+    if last_start < 0:
         return (begin + end) // 2
-    starts = np.arange(room // 2 % hop, room + 1, hop)  # one of the candidates is in the middle
-    total = np.concatenate([[0.0], np.cumsum(part)])
-    power = total[starts + QUIET_SPAN] - total[starts]
-    quiet = starts[power <= QUIET_ENOUGH * power.min() + 1e-9]
-    return begin + QUIET_SPAN // 2 + int(quiet[np.abs(quiet - room / 2).argmin()])
+    hop = QUIET_SPAN // 5
+    # One of the candidates is in the middle.
+    starts = np.arange(last_start // 2 % hop, last_start + 1, hop)
+    # The power of a span is a difference of two sums.
+    sums = np.concatenate([[0.0], np.cumsum(squares)])
+    power = sums[starts + QUIET_SPAN] - sums[starts]
+    quiet_enough = power <= QUIET_ENOUGH * power.min() + 1e-9
+    quiet_starts = starts[quiet_enough]
+    distances = np.abs(quiet_starts - last_start / 2)
+    most_central = int(quiet_starts[distances.argmin()])
+    return begin + QUIET_SPAN // 2 + most_central

@@ -7,7 +7,6 @@ never by index.
 import math
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate, chain, pairwise
 
 from alignatt_agent.types.engines import AlignedItem
 from alignatt_agent.types.running_text import bare
@@ -22,39 +21,61 @@ def time_words(words: Sequence[str], items: Sequence[AlignedItem], duration: flo
     items by character counts. Words without an item share the gap around them. Times are not
     negative and never decrease; the end of an unfinished word may exceed ``duration``.
     """
-    items = [item for item in items if math.isfinite(item.start) and math.isfinite(item.end)]
+    finite_items = [
+        aligned for aligned in items if math.isfinite(aligned.start) and math.isfinite(aligned.end)
+    ]
+    word_letters = [bare(word) for word in words]
+    item_letters = [bare(aligned.text) for aligned in finite_items]
     spans: list[Span | None] = [None] * len(words)
-    ours, theirs = [bare(word) for word in words], [bare(item.text) for item in items]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-        if tag in ("equal", "replace"):
-            if i2 - i1 == j2 - j1:
-                spans[i1:i2] = [(item.start, item.end) for item in items[j1:j2]]
-            else:
-                spans[i1:i2] = _lay_over(ours[i1:i2], items[j1:j2])
-    filled = chain.from_iterable(fill_gaps(spans, words, duration))
-    _, *times = accumulate(filled, max, initial=0.0)
-    return list(zip(times[::2], times[1::2], strict=True))
+    matcher = SequenceMatcher(None, word_letters, item_letters, autojunk=False)
+    for tag, word_begin, word_end, item_begin, item_end in matcher.get_opcodes():
+        if tag not in ("equal", "replace"):
+            continue
+        matching_items = finite_items[item_begin:item_end]
+        # Words in equal number correspond even if their letters differ, as in ``2`` and ``two``.
+        if word_end - word_begin == item_end - item_begin:
+            item_spans = [(aligned.start, aligned.end) for aligned in matching_items]
+        else:
+            item_spans = _lay_over(word_letters[word_begin:word_end], matching_items)
+        spans[word_begin:word_end] = item_spans
+    return _in_order(fill_gaps(spans, words, duration))
+
+
+def _in_order(spans: Sequence[Span]) -> list[Span]:
+    """Raise times that are negative or lower than an earlier time."""
+    ordered: list[Span] = []
+    latest = 0.0
+    for start, end in spans:
+        start = max(latest, start)
+        latest = max(start, end)
+        ordered.append((start, latest))
+    return ordered
 
 
 def _lay_over(words: Sequence[str], items: Sequence[AlignedItem]) -> list[Span]:
     """Distribute ``words`` over a different number of ``items``, by character counts."""
-    sizes = [max(1, len(bare(item.text))) for item in items]
-    lengths = [max(1, len(word)) for word in words]
-    scale = sum(sizes) / sum(lengths)
-    borders = accumulate((length * scale for length in lengths), initial=0.0)
-    return [
-        (_time_at(items, sizes, begin, 1e-6), _time_at(items, sizes, end, -1e-6))
-        for begin, end in pairwise(borders)
-    ]
+    sizes = [_size(bare(aligned.text)) for aligned in items]
+    scale = sum(sizes) / _total_size(words)
+    spans: list[Span] = []
+    begin = 0.0
+    for word in words:
+        end = begin + _size(word) * scale
+        # A border belongs to the item after it for a start, and to the item before it for an end.
+        start_s = _time_at(items, sizes, begin, side=1e-6)
+        end_s = _time_at(items, sizes, end, side=-1e-6)
+        spans.append((start_s, end_s))
+        begin = end
+    return spans
 
 
 def _time_at(
     items: Sequence[AlignedItem], sizes: Sequence[int], position: float, side: float
 ) -> float:
     """Return the time of a character position; ``side`` selects the item at a border."""
-    for item, size in zip(items, sizes, strict=True):
+    for aligned, size in zip(items, sizes, strict=True):
         if position + side < size:
-            return item.start + max(0.0, position / size) * (item.end - item.start)
+            share = max(0.0, position / size)
+            return aligned.start + share * (aligned.end - aligned.start)
         position -= size
     return items[-1].end
 
@@ -64,14 +85,37 @@ def fill_gaps(
 ) -> list[Span]:
     """Return all spans; words without a span divide the gap around them by character counts."""
     filled: list[Span] = []
-    for i, span in enumerate(spans):
-        if span is not None:
-            filled.append(span)
-            continue
-        after = next((k for k in range(i, len(spans)) if spans[k] is not None), len(spans))
-        known = spans[after] if after < len(spans) else None
-        left = filled[-1][1] if filled else begin
-        right = max(left, known[0] if known is not None else end)
-        share = max(1, len(words[i])) / sum(max(1, len(word)) for word in words[i:after])
-        filled.append((left, left + share * (right - left)))
+    gap_begin = begin
+    for index, span in enumerate(spans):
+        if span is None:
+            gap_words, next_start = _gap(spans, words, index, end)
+            gap_end = max(gap_begin, next_start)
+            # The words before this one have already taken their share of the gap.
+            share = _size(words[index]) / _total_size(gap_words)
+            span = (gap_begin, gap_begin + share * (gap_end - gap_begin))
+        filled.append(span)
+        gap_begin = span[1]
     return filled
+
+
+def _gap(
+    spans: Sequence[Span | None], words: Sequence[str], begin: int, end: float
+) -> tuple[Sequence[str], float]:
+    """Return the words from ``begin`` to the next one with a span, and the start of that span.
+
+    ``end`` is the start if no word with a span follows.
+    """
+    for index in range(begin, len(spans)):
+        span = spans[index]
+        if span is not None:
+            return words[begin:index], span[0]
+    return words[begin : len(spans)], end
+
+
+def _size(word: str) -> int:
+    """Return the number of characters of a word, at least 1, because marks also take time."""
+    return max(1, len(word))
+
+
+def _total_size(words: Sequence[str]) -> int:
+    return sum(_size(word) for word in words)

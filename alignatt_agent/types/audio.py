@@ -65,32 +65,42 @@ class Recording:
     def __init__(
         self, source: str | Path | IO[bytes], name: str | None = None, rate: int | None = None
     ) -> None:
-        import av  # the import is slow, and most dev sets do not need it
+        # The import is slow, and most dev sets do not need it.
+        import av
 
         self._name = name or str(source)
-        self._hint = "" if isinstance(source, str | Path) or rate else HINT
+        self._hint = ""
+        # The hint only helps with a pipe or another stream without a rate.
+        if not isinstance(source, str | Path) and not rate:
+            self._hint = HINT
         self._av = av
         self._errors = (av.FFmpegError, ValueError)
-        given: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if rate is not None:
-            options = {"sample_rate": str(rate), "ch_layout": "mono"}
-            given = {"format": "s16le", "options": options}
+            options["format"] = "s16le"
+            options["options"] = {"sample_rate": str(rate), "ch_layout": "mono"}
         elif self._name.startswith("http"):
-            given = {"options": ADDRESS}
+            options["options"] = ADDRESS
+        # FFmpeg would read "12:30 talk.wav" as an address.
         if isinstance(source, Path) or (isinstance(source, str) and "://" not in source):
             _warn_about_header(Path(source))
-            source = f"file:{source}"  # FFmpeg would read "12:30 talk.wav" as an address
+            source = f"file:{source}"
         try:
-            self._container: Any = av.open(source, **given)
+            self._container: Any = av.open(source, **options)
         except self._errors as error:
             raise self._failed(error) from error
         if not self._container.streams.audio:
             self._container.close()
             raise AudioError(f"{self._name} has no audio track")
         self._stream = self._container.streams.audio[0]
-        codec, length = self._stream.codec_context, self._container.duration
-        self.seconds: float | None = length / av.time_base if length else None
-        self._sign, self._powers = 1.0, np.zeros(2)
+        codec = self._stream.codec_context
+        length = self._container.duration
+        self.seconds: float | None = None
+        if length:
+            self.seconds = length / av.time_base
+        # The sign of the second channel, and the decaying powers of sum and difference.
+        self._sign = 1.0
+        self._powers = np.zeros(2)
         self.found = f"{codec.name}, {codec.sample_rate} Hz, {codec.channels} channel(s)"
 
     def _failed(self, error: Exception) -> AudioError:
@@ -106,26 +116,39 @@ class Recording:
     def __iter__(self) -> Iterator[FloatArray]:
         """Yield pieces of any length; a float recording may exceed [-1, 1]."""
         marks = self._av.format.Flags
-        stream = self.seconds is None or self._container.format.flags & marks.ts_discont.value
-        clock, longest_s = (self._container.start_time or 0) / self._av.time_base, START_S
-        if not stream and clock < START_S:
+        is_stream = self.seconds is None or self._container.format.flags & marks.ts_discont.value
+        clock = (self._container.start_time or 0) / self._av.time_base
+        longest_s = START_S
+        # The times of a file begin at 0, so silence before its audio is kept.
+        if not is_stream and clock < START_S:
             clock = 0.0
-        form = resampler = None
+        form = None
+        resampler = None
         try:
+            # ``None`` marks the end of the last format.
             for frame in chain(self._frames(), [None]):
-                found = frame and (frame.format.name, frame.layout.name, frame.sample_rate)
-                at = clock if frame is None or frame.time is None else frame.time
-                gap_s = at - clock if GAP_S < at - clock < longest_s else 0.0
-                if resampler is None or found != form or gap_s:
-                    yield from map(self._mono, resampler.resample(None) if resampler else ())
+                new_form = None
+                at = clock
+                if frame is not None:
+                    new_form = (frame.format.name, frame.layout.name, frame.sample_rate)
+                    if frame.time is not None:
+                        at = frame.time
+                gap_s = at - clock
+                if not GAP_S < gap_s < longest_s:
+                    gap_s = 0.0
+                if resampler is None or new_form != form or gap_s:
+                    # The resampler holds back the last samples before a change or a gap.
+                    if resampler is not None:
+                        yield from map(self._mono, resampler.resample(None))
                     if gap_s > NOTED_S:
                         _warn(f"{self._name}: {gap_s:.0f} s without audio become silence")
                     for _ in range(round(100 * gap_s)):
                         yield np.zeros(SAMPLE_RATE // 100, np.float32)
-                    form, resampler = found, self._resampler(frame)
+                    form = new_form
+                    resampler = self._resampler(frame)
                 if frame is not None:
                     clock = at + frame.samples / frame.sample_rate
-                    longest_s = JUMP_S if stream else inf
+                    longest_s = JUMP_S if is_stream else inf
                     yield from map(self._mono, resampler.resample(frame))
         except self._errors as error:
             raise self._failed(error) from error
@@ -141,8 +164,10 @@ class Recording:
     def _resampler(self, frame: Any) -> Any:
         """Return a resampler to floats that mixes 3 to 8 channels and keeps other counts."""
         mixed = frame is not None and 2 < frame.layout.nb_channels <= 8
-        options = {"rematrix_maxval": "1"}  # without this, channels are summed
-        return self._av.AudioResampler("flt", "mono" if mixed else None, SAMPLE_RATE, None, options)
+        layout = "mono" if mixed else None
+        # Without this option, channels are summed.
+        options = {"rematrix_maxval": "1"}
+        return self._av.AudioResampler("flt", layout, SAMPLE_RATE, None, options)
 
     def _mono(self, frame: Any) -> FloatArray:
         """Return the mean of the channels; invert the second of two channels in opposite phase."""
@@ -151,18 +176,22 @@ class Recording:
             _warn(f"{self._name} contains NaN or infinite samples, which are replaced")
             sound = np.nan_to_num(sound, nan=0.0, posinf=1.0, neginf=-1.0)
         mixed: FloatArray = sound.mean(axis=0)
-        if len(sound) == 2:
-            powers = [4 * np.square(mixed).sum(), np.square(sound[0] - sound[1]).sum()]
-            self._powers = self._powers * FORGET**frame.samples + powers
-            same, opposite = self._powers
-            before = self._sign
-            if opposite > OPPOSITE * same:
-                self._sign = -1.0
-                _warn(f"{self._name}: the second of two channels in opposite phase is inverted")
-            elif same >= opposite:
-                self._sign = 1.0
-            share = np.linspace(before, self._sign, frame.samples, dtype=np.float32)
-            mixed += (share - 1) * sound[1] / 2
+        if len(sound) != 2:
+            return mixed
+        sum_power = 4 * np.square(mixed).sum()
+        difference_power = np.square(sound[0] - sound[1]).sum()
+        decay = FORGET**frame.samples
+        self._powers = self._powers * decay + [sum_power, difference_power]
+        same, opposite = self._powers
+        earlier_sign = self._sign
+        if opposite > OPPOSITE * same:
+            self._sign = -1.0
+            _warn(f"{self._name}: the second of two channels in opposite phase is inverted")
+        elif same >= opposite:
+            self._sign = 1.0
+        # The sign changes gradually within the frame, without a discontinuity.
+        signs = np.linspace(earlier_sign, self._sign, frame.samples, dtype=np.float32)
+        mixed += (signs - 1) * sound[1] / 2
         return mixed
 
 
@@ -208,8 +237,11 @@ class Resampler:
 
     def finish(self) -> FloatArray:
         """Return the samples that were held back."""
-        return to_float(np.zeros(0, np.int16)) if self._resampler is None else self._resampled(None)
+        if self._resampler is None:
+            return to_float(np.zeros(0, np.int16))
+        return self._resampled(None)
 
     def _resampled(self, frame: Any) -> FloatArray:
         pieces = [piece.to_ndarray()[0] for piece in self._resampler.resample(frame)]
+        # The resampler may return no frame, and NumPy cannot concatenate an empty list.
         return np.concatenate([np.zeros(0, np.float32), *pieces])

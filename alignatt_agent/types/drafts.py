@@ -49,8 +49,11 @@ class AttentionRows:
         return AttentionRows(self.source[tokens], self.prompt[tokens], self.suffix[tokens])
 
     def __add__(self, more: "AttentionRows") -> "AttentionRows":
-        pairs = (self.source, more.source), (self.prompt, more.prompt), (self.suffix, more.suffix)
-        return AttentionRows(*map(np.concatenate, pairs))
+        return AttentionRows(
+            source=np.concatenate([self.source, more.source]),
+            prompt=np.concatenate([self.prompt, more.prompt]),
+            suffix=np.concatenate([self.suffix, more.suffix]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Define the interfaces of the forced aligner and the translation engine."""
+"""Define the interfaces of the recognizer, the forced aligner and the engines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from alignatt_agent.types import Draft, FloatArray, Prompt
+from alignatt_agent.types import Draft, FloatArray, Prompt, Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,75 @@ class AlignedItem:
     end: float
 
 
+class Recognizer(Protocol):
+    """Speech recognition of a waveform in a forced language."""
+
+    def transcribe(
+        self, audio: FloatArray, language: str, context: str = "", expected: str = ""
+    ) -> Transcript:
+        """Return the transcript of ``audio``, ``[samples]``.
+
+        Args:
+            audio: the waveform.
+            language: code of the spoken language.
+            context: names and terms that may occur, one per line.
+            expected: probable beginning of the transcript, which only saves time.
+
+        Raises:
+            EngineError: the engine failed.
+        """
+
+
 class Aligner(Protocol):
     """Forced alignment of a waveform and its transcript."""
 
     def align(self, audio: FloatArray, text: str, language: str) -> list[AlignedItem]:
         """Return ``text`` as words with times; their number may differ from ``text.split()``."""
+
+
+class AudioEngine(Protocol):
+    """Greedy continuation of a prompt with audio."""
+
+    tokenizer: Any
+
+    def generate(
+        self,
+        token_ids: Sequence[int],
+        audio: FloatArray,
+        max_tokens: int,
+        expected: Sequence[int] = (),
+    ) -> Answer:
+        """Continue ``token_ids`` greedily by at most ``max_tokens`` tokens.
+
+        ``audio`` is ``[samples]``. ``expected`` is the probable start of the answer; the engine may
+        ignore it.
+        """
+
+
+class TokenTimesEngine(Protocol):
+    """Timestamps of a transcript's tokens, from attention to the audio."""
+
+    name: str
+    tokenizer: Any
+
+    def token_starts(
+        self, audio: FloatArray, prompt: Sequence[int], token_ids: Sequence[int]
+    ) -> list[float]:
+        """Return the start of each token in ``token_ids`` and the end of the last one, in seconds.
+
+        ``audio`` is ``[samples]``. ``prompt`` contains the language and the task.
+        """
+
+
+class TimeBinsEngine(Protocol):
+    """Classification of timestamp tokens into time bins of ``bin_ms`` milliseconds."""
+
+    bin_ms: float
+    processor: Any
+    tokenizer: Any
+
+    def bins(self, token_ids: list[int], audio: FloatArray) -> list[int]:
+        """Return the most likely bin at each timestamp token; ``audio`` is ``[samples]``."""
 
 
 Row = Literal["predicting", "emitted"]

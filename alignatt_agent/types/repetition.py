@@ -40,7 +40,9 @@ def loop_start(items: Sequence[object]) -> int | None:
     ``items`` are words or token ids; ``items[:loop_start(items)]`` contains the part once.
     """
     loop = find_loop(items)
-    return None if loop is None else loop.first_end
+    if loop is None:
+        return None
+    return loop.first_end
 
 
 def most_copies(words: Sequence[str]) -> int:
@@ -48,12 +50,21 @@ def most_copies(words: Sequence[str]) -> int:
 
     Marks and capital letters are ignored.
     """
-    spoken = [letters for word in words if (letters := bare(word))]
+    spoken: list[str] = []
+    for word in words:
+        letters = bare(word)
+        # Marks alone do not break a repetition.
+        if letters:
+            spoken.append(letters)
     most = 1
     for size in range(1, len(spoken) // 2 + 1):
         same = 0
         for word, next_word in zip(spoken, spoken[size:], strict=False):
-            same = same + 1 if word == next_word else 0
+            # ``same`` counts successive words that recur ``size`` words later.
+            if word == next_word:
+                same += 1
+            else:
+                same = 0
             most = max(most, same // size + 1)
     return most
 
@@ -71,4 +82,6 @@ def _words(part: Sequence[object]) -> float:
             words += 1 / _CHARACTERS
         else:
             words += 1
-    return words + marks if words > 1 else 1.0
+    if words <= 1:
+        return 1.0
+    return words + marks

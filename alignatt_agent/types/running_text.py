@@ -7,8 +7,6 @@ space. Spaces between Thai phrases are removed.
 
 import unicodedata
 from collections.abc import Sequence
-from itertools import takewhile
-from operator import eq
 
 import regex
 
@@ -51,24 +49,36 @@ def has_letters(words: Sequence[str]) -> bool:
 
 def gaps(words: Sequence[str]) -> list[str]:
     """Return the separator before each word in running text: a space or an empty string."""
-    return [
-        " " if k and not (_UNSPACED.match(words[k - 1][-1]) and _UNSPACED.match(word)) else ""
-        for k, word in enumerate(words)
-    ]
+    separators: list[str] = []
+    for index, word in enumerate(words):
+        if index == 0 or (is_unspaced(words[index - 1][-1]) and is_unspaced(word)):
+            separators.append("")
+        else:
+            separators.append(" ")
+    return separators
 
 
 def join_words(words: Sequence[str]) -> str:
     """Join ``words`` into running text."""
-    return "".join(gap + word for gap, word in zip(gaps(words), words, strict=True))
+    text = ""
+    for gap, word in zip(gaps(words), words, strict=True):
+        text += gap + word
+    return text
 
 
 def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
     """Return the number of leading words, or other items, that two sequences share."""
-    return sum(1 for _ in takewhile(bool, map(eq, one, two)))
+    count = 0
+    for left, right in zip(one, two, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
 
 
 def bare(text: str) -> str:
     """Return only the letters and digits of a text, with case folded."""
+    # Full-width letters and ligatures are equal to their plain forms.
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(char for char in folded if char.isalnum())
 

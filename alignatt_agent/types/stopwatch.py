@@ -33,8 +33,11 @@ class Stopwatch:
     def shorten(self, name: str, begin: float) -> None:
         """Begin a chunk at time ``begin``, in a stage that ends now and includes the replay."""
         rest = self.clock() - begin
+        # A draft ahead may have begun, and replayed rows, before this time.
         replay = min(self._seconds["replay"], rest)
-        self._seconds = dict.fromkeys(STAGES, 0.0) | {name: rest - replay, "replay": replay}
+        self._seconds = dict.fromkeys(STAGES, 0.0)
+        self._seconds[name] = rest - replay
+        self._seconds["replay"] = replay
         self._begin = begin
 
     def move(self, seconds: float, source: str, target: str) -> None:
@@ -45,7 +48,8 @@ class Stopwatch:
     def read(self) -> dict[str, float]:
         """Return the seconds of every stage since the chunk began; ``emission`` is the rest."""
         spent = sum(self._seconds.values()) - self._seconds["emission"]
-        return self._seconds | {"emission": self.clock() - self._begin - spent}
+        rest = self.clock() - self._begin - spent
+        return self._seconds | {"emission": rest}
 
 
 def added(one: Mapping[str, float], two: Mapping[str, float]) -> dict[str, float]:

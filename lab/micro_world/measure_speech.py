@@ -14,9 +14,8 @@ from tqdm import tqdm
 
 from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.evaluation.wer import matches, plain_words
-from alignatt_agent.speech.recognizer import PromptedRecognizer
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
-from alignatt_agent.types.engines import Aligner
+from alignatt_agent.types.engines import Aligner, Recognizer
 
 MARGIN = 0.35
 """Seconds of audio kept after a segment, on which its full stop depends."""
@@ -86,7 +85,7 @@ def measure(engines: Engines, devset: Path) -> dict[str, float]:
     }
 
 
-def _cut(asr: PromptedRecognizer, aligner: Aligner, segment: Segment, counts: Counter[str]) -> None:
+def _cut(asr: Recognizer, aligner: Aligner, segment: Segment, counts: Counter[str]) -> None:
     """Count cuts inside a sentence, false periods, and words and errors at each hold-back."""
     reference = [word for said in segment.words for word in plain_words(said.text)]
     for number in range(1, int(segment.words[-1].end / CUT_EVERY_S) + 1):

@@ -279,3 +279,22 @@ def test_a_long_noise_does_not_fill_the_log(caplog):
     assert Scenario(max_tail_s=6.0).play(script).tail.tail_s == 6.0
     (warning,) = [record.message for record in caplog.records if "is dropped" in record.message]
     assert warning == "audio without stable words is dropped; 6 s are kept"
+
+
+def test_a_failure_of_the_aligner_keeps_the_audio_and_the_costs_of_the_transcript():
+    scenario = Scenario()
+    scenario.hear(1.0, "a@0-0.9")
+    before = scenario.tail._state
+    with pytest.raises(EngineError, match="aligner failed"):
+        scenario.hear(1.0, "a@0-0.9 FAIL@1-1.9")
+    failed = scenario.tail._state
+    assert before.tail_s == 1.0
+    assert failed.tail_s == 2.0
+    assert failed.hypothesis == before.hypothesis
+    assert failed.transcripts == (Transcript("a FAIL", steps=2),)
+    update = scenario.hear(1.0, "a@0-0.9 b@1-1.9 c@2-2.9")
+    assert update.transcripts == (
+        Transcript("a FAIL", steps=2),
+        Transcript("a b c", steps=2),
+    )
+    assert [word.text for word in update.live.words] == ["a", "b", "c"]
