@@ -153,8 +153,9 @@ class RowComputer:
     def _slot(self, row: WantedRow) -> int:
         """Return the cache slot of a requested row, in the group of the first tap."""
         index, offset = divmod(row.position, self._size)
-        block: int = row.request.blocks[self._group][index]
-        return block * self._size + offset
+        block = row.request.blocks[self._group][index]
+        slot: int = block * self._size + offset
+        return slot
 
     def _layer(self, tap: Any, at: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         keys = tap.keys(self._tables[tap.group, tap.keys.page], tap.key_heads[None, :, None])
