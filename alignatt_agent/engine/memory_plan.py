@@ -146,9 +146,9 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
             f"vGPU): set models.*.engine.{SHARE} to the numbers that `alignatt doctor --config "
             "CONFIG --gpu GIB` computes"
         )
-    usable = total
+    usable = float(total)
     if free is not None:
-        usable = min(total, free)
+        usable = min(usable, free)
     variants: Iterable[ModelsConfig] = [config.models]
     written = written_shares(config.models)
     if len(written) < len(config.models.engine_roles):
