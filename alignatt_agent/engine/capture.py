@@ -20,7 +20,8 @@ from alignatt_agent.engine import supported_modes
 from alignatt_agent.engine.attention_rows import RowComputer, gather
 from alignatt_agent.engine.expected_tokens import read_greedy
 from alignatt_agent.engine.key_layout import Keys
-from alignatt_agent.engine.row_requests import SOURCE, Ledger, WantedRow
+from alignatt_agent.engine.row_requests import SOURCE, CaptureRequest, Ledger, WantedRow
+from alignatt_agent.types import FloatArray
 
 Found = tuple[list[int], bytes, int | None, float, int, bool]
 """The result of ``Capture.fetch``. Remote calls can return only built-in types."""
@@ -71,8 +72,11 @@ class Capture:
         self._computer: RowComputer | None = None
         self.ledger = Ledger()
         self.taps = self._find_taps(device)
-        numbers = [head for tap in self.taps for head in tap.columns]
-        self._columns = {head: column for column, head in enumerate(numbers)}
+        # Computed rows contain the heads of this rank, layer by layer.
+        self._columns: dict[int, int] = {}
+        for tap in self.taps:
+            for head in tap.columns:
+                self._columns[head] = len(self._columns)
         # A gate needs all heads, but ranks do not exchange heads, so they cannot end a draft early.
         self._all_heads = config.parallel_config.tensor_parallel_size == 1
         for tap in self.taps:
@@ -81,16 +85,7 @@ class Capture:
     # ------------------------------------------------------------------ installation
     def _find_taps(self, device: torch.device) -> list[Tap]:
         context = self._config.compilation_config.static_forward_context
-        layers: dict[int, Any] = {}
-        for name, layer in context.items():
-            if supported_modes.is_decoder_attention(name, layer, AttentionType.DECODER):
-                number = supported_modes.layer_number(name)
-                if number in layers:
-                    raise NotImplementedError(
-                        f"layers {layers[number].layer_name!r} and {name!r} have the same number"
-                    )
-                layers[number] = layer
-        rank = get_tensor_model_parallel_rank()
+        layers = _decoder_layers(context)
         taps = []
         for number in sorted({layer for layer, _ in self._heads}):
             if number not in layers:
@@ -99,31 +94,46 @@ class Capture:
                 )
             layer = layers[number]
             supported_modes.check_layer(layer)
-            count = layer.num_heads
-            mine = [
-                (column, head - rank * count)
-                for column, (at, head) in enumerate(self._heads)
-                if at == number and rank * count <= head < (rank + 1) * count
-            ]
-            if not mine:
+            columns, rank_heads = self._heads_of_this_rank(number, layer.num_heads)
+            if not columns:
                 continue
-            local = torch.tensor([head for _, head in mine], device=device)
-            target = layer.kv_sharing_target_layer_name
+            owner = layer
+            if layer.kv_sharing_target_layer_name:
+                owner = context[layer.kv_sharing_target_layer_name]
+            heads = torch.tensor(rank_heads, device=device)
+            stage = torch.zeros(
+                (self._tokens, len(columns), layer.head_size),
+                dtype=self._config.model_config.dtype,
+                device=device,
+            )
+            # Grouped-query attention: consecutive query heads share a key head.
+            queries_per_key = layer.num_heads // layer.num_kv_heads
             taps.append(
                 Tap(
                     layer=layer,
-                    owner=context[target] if target else layer,
-                    heads=local,
-                    columns=[column for column, _ in mine],
-                    stage=torch.zeros(
-                        (self._tokens, len(mine), layer.head_size),
-                        dtype=self._config.model_config.dtype,
-                        device=device,
-                    ),
-                    key_heads=local // (count // layer.num_kv_heads),
+                    owner=owner,
+                    heads=heads,
+                    columns=columns,
+                    stage=stage,
+                    key_heads=heads // queries_per_key,
                 )
             )
         return taps
+
+    def _heads_of_this_rank(self, layer_number: int, count: int) -> tuple[list[int], list[int]]:
+        """Select the heads of a layer with ``count`` query heads on each rank.
+
+        Returns:
+            The indices of the heads in the engine's list, and their numbers on this rank.
+        """
+        first = get_tensor_model_parallel_rank() * count
+        columns = []
+        rank_heads = []
+        for column, (layer, head) in enumerate(self._heads):
+            if layer == layer_number and first <= head < first + count:
+                columns.append(column)
+                rank_heads.append(head - first)
+        return columns, rank_heads
 
     def _wrap(self, tap: Tap, with_slots: bool) -> None:
         original = tap.layer.impl.forward
@@ -135,35 +145,49 @@ class Capture:
                 count = min(query.shape[0], self._tokens)
                 torch.index_select(query[:count], 1, tap.heads, out=tap.stage[:count])
                 if with_slots:
-                    slots = get_forward_context().slot_mapping
-                    mine = slots.get(name) if isinstance(slots, dict) else None
-                    if mine is not None:
-                        rows = min(mine.shape[0], self._tokens)
-                        self._slots[:rows].copy_(mine[:rows])
-                        self._staged = True
+                    self._stage_slots(name)
             return original(layer, query, *args, **kwargs)
 
         tap.layer.impl.forward = forward
+
+    def _stage_slots(self, layer_name: str) -> None:
+        """Copy the cache slots that the step writes; without a slot mapping, do nothing."""
+        slot_mapping = get_forward_context().slot_mapping
+        if not isinstance(slot_mapping, dict):
+            return
+        slots = slot_mapping.get(layer_name)
+        if slots is not None:
+            count = min(slots.shape[0], self._tokens)
+            self._slots[:count].copy_(slots[:count])
+            self._staged = True
 
     def bind(self, cache: Any) -> None:
         """Read the layout of the allocated paged cache from vLLM's ``KVCacheConfig``."""
         groups = cache.kv_cache_groups
         self._block_sizes = [group.kv_cache_spec.block_size for group in groups]
+        group_of: dict[str, int] = {}
+        for number, group in enumerate(groups):
+            for layer_name in group.layer_names:
+                group_of.setdefault(layer_name, number)
         readers: dict[str, Keys] = {}
         for tap in self.taps:
             name = tap.owner.layer_name
-            tap.group = next(i for i, g in enumerate(groups) if name in g.layer_names)
-            tap.keys = readers[name] = readers.get(name) or Keys(tap.owner)
+            tap.group = group_of[name]
+            # Layers that share a cache also share its reader.
+            if name not in readers:
+                readers[name] = Keys(tap.owner)
+            tap.keys = readers[name]
 
     # ------------------------------------------------------------------ one step
     def begin(self, scheduled: Any) -> list[WantedRow]:
         """Prepare a step before its forward pass, and return the rows to compute."""
-        wanted = self.ledger.schedule(scheduled)
-        self._staging = bool(wanted)
+        rows = self.ledger.schedule(scheduled)
+        self._staging = bool(rows)
         self._staged = self._always
-        if wanted and self._always:
+        if rows and self._always:
+            # Slots of an earlier step must not match a row of this one.
             self._slots[: scheduled.total_num_scheduled_tokens].fill_(-1)
-        return wanted
+        return rows
 
     @torch.inference_mode()
     def verify(self, runner: Any, counts: Mapping[str, int]) -> None:
@@ -183,17 +207,18 @@ class Capture:
         if not self._staged or not all(tap.calls for tap in self.taps):
             # The host rejects rows that are not finite, so it reports a missing query.
             rows[:] = float("nan")
-        for i, item in enumerate(wanted):
-            request, number = item.request, item.position - item.request.first
+        for i, wanted_row in enumerate(wanted):
+            request = wanted_row.request
+            number = wanted_row.position - request.first
             request.rows[number] = (rows, i)
             if request.gate is not None and self._all_heads:
                 width = request.end - request.start + 2
                 heads = [self._columns[head] for head in request.heads]
-                picked = gather([(rows, i)], heads, width)
-                request.scan(number, picked[0, :, SOURCE])
+                gathered = gather([(rows, i)], heads, width)
+                request.scan(number, gathered[0, :, SOURCE])
         share = (time.perf_counter() - begin) / len(wanted)
-        for item in wanted:
-            item.request.replay_s += share
+        for wanted_row in wanted:
+            wanted_row.request.replay_s += share
 
     # ------------------------------------------------------------------ results
     def fetch(self, key: str) -> Found | None:
@@ -207,21 +232,49 @@ class Capture:
         request = self.ledger.take(key)
         if request is None:
             return None
-        next_token, agreed = request.next_token, 0
+        next_token = request.next_token
+        agreed = 0
         if request.expected is not None:
             agreed = request.expected.agreed
-            next_token = request.expected.next_token if request.expected.over else next_token
+            if request.expected.over:
+                next_token = request.expected.next_token
         if not self.taps:
             return [], b"", next_token, 0.0, agreed, request.rejected
+        result = self._rows_of(request)
+        shape = list(result.shape)
+        return shape, result.tobytes(), next_token, request.replay_s, agreed, request.rejected
+
+    def _rows_of(self, request: CaptureRequest) -> FloatArray:
+        """Return the rows of a request, ``[rows, heads, 2 + S]``; see ``fetch``."""
+        count = len(request.rows)
         width = request.end - request.start + 2
-        result = np.zeros((len(request.rows), len(request.heads), width), np.float32)
-        columns = self._columns
-        pairs = [(i, columns[head]) for i, head in enumerate(request.heads) if head in columns]
-        if pairs and request.rows:
-            ours, theirs = (list(x) for x in zip(*pairs, strict=True))
-            seen = [row for row in range(len(request.rows)) if row in request.rows]
-            picked = gather([request.rows[row] for row in seen], theirs, width)
-            result[:, ours] = np.nan
-            result[np.ix_(seen, ours)] = picked
-        shape, data = list(result.shape), result.tobytes()
-        return shape, data, next_token, request.replay_s, agreed, request.rejected
+        result: FloatArray = np.zeros((count, len(request.heads), width), np.float32)
+        axes = []  # indices of this rank's heads in the request
+        columns = []  # indices of the same heads in computed rows
+        for axis, head in enumerate(request.heads):
+            if head in self._columns:
+                axes.append(axis)
+                columns.append(self._columns[head])
+        if not axes or not count:
+            return result
+        # The host rejects rows that are not finite, so it reports a gap between captured rows.
+        result[:, axes] = np.nan
+        captured = [row for row in range(count) if row in request.rows]
+        computed = [request.rows[row] for row in captured]
+        result[np.ix_(captured, axes)] = gather(computed, columns, width)
+        return result
+
+
+def _decoder_layers(layers_by_name: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the attention layers of the text decoder by number."""
+    layers: dict[int, Any] = {}
+    for name, layer in layers_by_name.items():
+        if not supported_modes.is_decoder_attention(name, layer, AttentionType.DECODER):
+            continue
+        number = supported_modes.layer_number(name)
+        if number in layers:
+            raise NotImplementedError(
+                f"layers {layers[number].layer_name!r} and {name!r} have the same number"
+            )
+        layers[number] = layer
+    return layers

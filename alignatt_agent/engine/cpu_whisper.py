@@ -19,9 +19,12 @@ from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.engines import Answer
 from alignatt_agent.types.repetition import loop_start
 
-PADDED_S, WHOLE_S = 2.0, 30.0
-"""Seconds of silence after the audio, and total seconds of audio in a second attempt. Whisper was
-trained on 30 s and sometimes repeats itself on shorter audio, which is then transcribed again."""
+PADDED_S = 2.0
+"""Seconds of silence after the audio in the first attempt."""
+
+WHOLE_S = 30.0
+"""Total seconds of audio in a second attempt. Whisper was trained on 30 s and sometimes repeats
+itself on shorter audio, which is then transcribed again."""
 
 FRAME_S = 0.02
 """Resolution of token timestamps, in seconds."""
@@ -43,8 +46,8 @@ class CpuWhisper:
             fix = "install it with `pip install 'alignatt_agent[cpu]'`"
             raise EngineError(f"{self.name}: {error}; {fix}") from error
         # Whisper uses all cores, because it never runs at the same time as the translation model.
-        threads = {"intra_threads": cores(), "compute_type": "int8"}
-        self._model = ctranslate2.models.Whisper(path, device="cpu", **(threads | options))
+        arguments: dict[str, Any] = {"intra_threads": cores(), "compute_type": "int8", **options}
+        self._model = ctranslate2.models.Whisper(path, device="cpu", **arguments)
         self._view = ctranslate2.StorageView.from_array
         self._extract = WhisperFeatureExtractor(feature_size=self._model.n_mels)
         self.tokenizer = whisper_tokenizer(path)
@@ -63,7 +66,8 @@ class CpuWhisper:
 
         ``audio``, ``[samples]``, is at most 30 s long. ``expected`` is ignored.
         """
-        for padded_s in (min(len(audio) / SAMPLE_RATE + PADDED_S, WHOLE_S), WHOLE_S):
+        shortest_s = min(len(audio) / SAMPLE_RATE + PADDED_S, WHOLE_S)
+        for padded_s in (shortest_s, WHOLE_S):
             encoded = self._encode(audio, padded_s)
             (result,) = self._model.generate(
                 encoded,
@@ -88,8 +92,9 @@ class CpuWhisper:
 
     def _encode(self, audio: FloatArray, padded_s: float) -> Any:
         silence = max(0, round(padded_s * SAMPLE_RATE) - len(audio))
-        found = self._extract(np.pad(audio, (0, silence)), sampling_rate=SAMPLE_RATE, padding=False)
-        mels = np.ascontiguousarray(found["input_features"][0], np.float32)[None]
+        padded = np.pad(audio, (0, silence))
+        features = self._extract(padded, sampling_rate=SAMPLE_RATE, padding=False)
+        mels = np.ascontiguousarray(features["input_features"][0], np.float32)[None]
         return self._model.encode(self._view(mels))
 
     def token_starts(
@@ -100,14 +105,22 @@ class CpuWhisper:
         ``prompt`` contains the language and the task. Audio after the first 30 s is ignored.
         """
         longest = int(WHOLE_S * SAMPLE_RATE)
-        audio = audio if len(audio) <= longest else audio[:longest]
-        _, encoded = self._kept.get(id(audio)) or (audio, self._encode(audio, WHOLE_S))
-        last = math.ceil(len(audio) / SAMPLE_RATE / FRAME_S)
-        (found,) = self._model.align(encoded, list(prompt), [list(token_ids)], 2 * last)
-        first: dict[int, int] = {}
-        for token, frame in found.alignments:
-            first.setdefault(token, frame)
-        return [first.get(k, last) * FRAME_S for k in range(len(token_ids) + 1)]
+        if len(audio) > longest:  # a slice is a new array, and would not be found below
+            audio = audio[:longest]
+        entry = self._kept.get(id(audio))
+        if entry is None:
+            encoded = self._encode(audio, WHOLE_S)
+        else:
+            _, encoded = entry
+        last_frame = math.ceil(len(audio) / SAMPLE_RATE / FRAME_S)
+        # The number of mel frames, which are half as long as the frames of timestamps.
+        mel_frames = 2 * last_frame
+        (alignment,) = self._model.align(encoded, list(prompt), [list(token_ids)], mel_frames)
+        first_frames: dict[int, int] = {}
+        for token, frame in alignment.alignments:
+            first_frames.setdefault(token, frame)
+        indices = range(len(token_ids) + 1)
+        return [first_frames.get(index, last_frame) * FRAME_S for index in indices]
 
 
 def whisper_tokenizer(checkpoint: str) -> Any:

@@ -18,12 +18,15 @@ from alignatt_agent.engine import process_files
 def listen() -> None:
     """Write the errors that vLLM logs in this process to a file that the engine's owner reads."""
     # A plug-in has no other way to identify the engine of its process.
-    given: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
-    config, where = given.get("vllm_config"), os.environ.get(process_files.FOLDER)
-    if config is not None and where is not None:
-        logger = logging.getLogger("vllm")
-        if not any(isinstance(handler, _Listener) for handler in logger.handlers):
-            logger.addHandler(_Listener(Path(where) / config.instance_id))
+    arguments: dict[str, Any] = getattr(multiprocessing.current_process(), "_kwargs", {})
+    config = arguments.get("vllm_config")
+    folder = os.environ.get(process_files.FOLDER)
+    if config is None or folder is None:
+        return
+    logger = logging.getLogger("vllm")
+    # A second call has no effect.
+    if not any(isinstance(handler, _Listener) for handler in logger.handlers):
+        logger.addHandler(_Listener(Path(folder) / config.instance_id))
 
 
 class CrashReport:
@@ -38,7 +41,9 @@ class CrashReport:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return None
-        return str(json.loads(lines[0])) if lines else None
+        if not lines:
+            return None
+        return str(json.loads(lines[0]))
 
     def clear(self) -> None:
         """Remove errors that did not stop the engine."""
@@ -51,21 +56,26 @@ class _Listener(logging.Handler):
         self._path = path
 
     def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None:
-            try:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(describe(error)) + "\n")
-            except OSError:  # the owner exited, and its folder was removed
-                self.handleError(record)
+        if not record.exc_info or record.exc_info[1] is None:
+            return
+        line = json.dumps(describe(record.exc_info[1])) + "\n"
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError:  # the owner exited, and its folder was removed
+            self.handleError(record)
 
 
 def describe(error: BaseException) -> str:
     """Describe an error by its root cause."""
-    seen = error
-    while seen.__cause__ is not None:
-        seen = seen.__cause__
-    return f"{type(seen).__name__}: {seen}" if str(seen) else type(seen).__name__
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    kind = type(root).__name__
+    text = str(root)
+    if not text:
+        return kind
+    return f"{kind}: {text}"
 
 
 def describe_exit(code: int) -> str:
@@ -73,5 +83,8 @@ def describe_exit(code: int) -> str:
     if code >= 0:
         return f"the process exited with code {code}"
     name = signal.Signals(-code).name
-    hint = ", possibly because memory was exhausted" if name == "SIGKILL" else ""
+    hint = ""
+    if name == "SIGKILL":
+        # Linux kills a process with this signal if memory is exhausted.
+        hint = ", possibly because memory was exhausted"
     return f"the process was killed by {name}{hint}"

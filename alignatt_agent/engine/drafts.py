@@ -41,22 +41,32 @@ class DraftEngine:
         expected: Sequence[int] = (),
     ) -> Draft:
         """Continue ``prompt`` greedily; see ``types.TranslationEngine``."""
-        begun = resumed or Draft((), False)
-        # An engine without heads captures nothing and cannot verify tokens.
-        sure = readout is not None and readout.probabilities
-        known = tuple(expected) if self._places and not sure else ()
-        unfinished = first = True
+        drafted = resumed or Draft((), False)
+        reads_probabilities = readout is not None and readout.probabilities
+        # An engine without heads captures nothing and cannot verify tokens. Verified tokens are not
+        # sampled, so vLLM returns no probabilities for them.
+        unverified: tuple[int, ...] = ()
+        if self._places and not reads_probabilities:
+            unverified = tuple(expected)
+        first = True
+        unfinished = True
         while unfinished:
-            before = len(begun.token_ids)
-            begun, unfinished = self._continued(prompt, max_tokens, readout, gate, begun, known)
-            found = begun.token_ids[before:]
+            before = len(drafted.token_ids)
+            drafted, unfinished = self._continued(
+                prompt, max_tokens, readout, gate, drafted, unverified
+            )
+            new_tokens = drafted.token_ids[before:]
             # Expected tokens after a changed word are often correct; wrong tokens are dropped.
-            known = _still_expected(known, found) if first or len(found) > 1 else ()
+            if first or len(new_tokens) > 1:
+                unverified = _still_expected(unverified, new_tokens)
+            else:
+                unverified = ()
             first = False
-        if not begun.token_ids and not begun.ended:
+        if not drafted.token_ids and not drafted.ended:
             self._fail(f"the prompt of {len(prompt.token_ids)} tokens leaves no space for a draft")
         # A draft of the maximum length does not show whether the turn ends there.
-        return replace(begun, ended=begun.ended and len(begun.token_ids) < max_tokens)
+        ended = drafted.ended and len(drafted.token_ids) < max_tokens
+        return replace(drafted, ended=ended)
 
     def _continued(
         self,
@@ -77,56 +87,73 @@ class DraftEngine:
         """
         emitted = readout is not None and readout.row == "emitted"
         ids = [*prompt.token_ids, *begun.token_ids]
-        # The row at the last token exists only after this token is fed, so decode one more token.
-        room = max_tokens + emitted - len(begun.token_ids)
-        if expected:  # the engine always samples a token
+        room = max_tokens - len(begun.token_ids)
+        if emitted:
+            # The row at the last token exists only after this token is fed, so decode one more.
+            room += 1
+        if expected:
             window = self._model.config.max_model_len - len(ids)
-            expected = expected[: max(0, min(room, window) - 1)]
-        key, asked = uuid.uuid4().hex, None
+            longest = min(room, window) - 1  # the engine always samples a token
+            expected = expected[: max(0, longest)]
+        key = uuid.uuid4().hex
+        capture_fields = None
         if readout is not None or expected:
-            asked = self._request(key, prompt, begun, room, readout, gate, expected)
-        sampling = greedy(room - len(expected), self._stops, asked)
+            capture_fields = self._request(key, prompt, begun, room, readout, gate, expected)
+        sampling = greedy(room - len(expected), self._stops, capture_fields)
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:
             sampling.logprobs = 0  # only for the sampled ids
         output = self._model.generate({"prompt_token_ids": [*ids, *expected]}, sampling)
-        tokens, ended = strip_stop(output, self._stops)
+        sampled, ended = strip_stop(output, self._stops)
         steps = begun.steps + len(output.outputs[0].token_ids)
-        if asked is None:
-            return Draft((*begun.token_ids, *tokens), ended, steps=steps), False
+        if capture_fields is None:
+            return Draft((*begun.token_ids, *sampled), ended, steps=steps), False
 
-        found = fetch(self._model, key)
-        follows = [] if found.next_token is None else [found.next_token]
-        verified = found.agreed == len(expected)
-        if not verified and not follows:
+        capture = fetch(self._model, key)
+        next_token = capture.next_token
+        verified = capture.agreed == len(expected)
+        if not verified and next_token is None:
             # A cached position has no query and no hidden state, so it is computed again.
             if not cached:
-                self._fail(f"{len(expected) - found.agreed} expected tokens were not computed")
+                self._fail(f"{len(expected) - capture.agreed} expected tokens were not computed")
             begun = replace(begun, steps=steps)
             return self._continued(prompt, max_tokens, readout, gate, begun, expected, cached=False)
         if verified:
-            tokens, ended = [*expected, *tokens], ended and not follows
-        else:  # tokens that were sampled after the last verified token are discarded
-            tokens, ended = [*expected[: found.agreed]], follows[0] in self._stops
-        cut = found.rejected and bool(follows) and not ended
+            tokens = [*expected, *sampled]
+            # With a next token, the worker forced the end of the turn (``early_stop``).
+            ended = ended and next_token is None
+        else:
+            # Tokens that were sampled after the last verified token are discarded.
+            tokens = [*expected[: capture.agreed]]
+            ended = next_token in self._stops
+        cut = capture.rejected and next_token is not None and not ended
         unfinished = not verified and not cut and not ended
-        if unfinished or (cut and not emitted):
-            tokens += follows
+        if next_token is not None and (unfinished or (cut and not emitted)):
+            tokens.append(next_token)
         elif emitted and not cut and not ended:
             del tokens[-1:]  # this token has no row yet
         token_ids = (*begun.token_ids, *tokens)
+
         rows: AttentionRows | None = None
+        probabilities: tuple[float, ...] = ()
         if readout is not None:
-            count = len(token_ids) - (emitted and unfinished)
-            rows = self._joined(begun, found.rows, count)
-        replay_s = begun.replay_s + found.replay_s
-        sure: tuple[float, ...] = ()
-        if readout is not None and readout.probabilities:
-            places = zip(output.outputs[0].token_ids, output.outputs[0].logprobs, strict=True)
-            found_logprobs = np.array([place[token].logprob for token, place in places], np.float32)
-            sure = (*begun.probabilities, *np.exp(found_logprobs).tolist())[: len(token_ids)]
-        return Draft(token_ids, ended, rows, cut, steps, replay_s, sure), unfinished
+            count = len(token_ids)
+            if emitted and unfinished:
+                count -= 1  # the next request feeds the last token and returns its row
+            rows = self._joined(begun, capture.rows, count)
+            if readout.probabilities:
+                probabilities = (*begun.probabilities, *_sampled_probabilities(output))
+        draft = Draft(
+            token_ids=token_ids,
+            ended=ended,
+            rows=rows,
+            cut=cut,
+            steps=steps,
+            replay_s=begun.replay_s + capture.replay_s,
+            probabilities=probabilities[: len(token_ids)],
+        )
+        return draft, unfinished
 
     def rows(self, prompt: Prompt, token_ids: Sequence[int], readout: Readout) -> AttentionRows:
         """Return the rows of ``token_ids`` after ``prompt``, in one teacher-forced pass.
@@ -135,12 +162,13 @@ class DraftEngine:
             EngineError: the engine failed, or does not capture these heads.
         """
         key = uuid.uuid4().hex
-        asked = self._request(key, prompt, Draft((), False), len(token_ids), readout)
-        sampling = greedy(1, self._stops, asked)
+        nothing = Draft((), False)
+        capture_fields = self._request(key, prompt, nothing, len(token_ids), readout)
+        sampling = greedy(1, self._stops, capture_fields)
         sampling.skip_reading_prefix_cache = True  # a cached position has no query
         self._model.generate({"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling)
-        found = fetch(self._model, key)
-        return self._joined(Draft((), False), found.rows, len(token_ids))
+        capture = fetch(self._model, key)
+        return self._joined(nothing, capture.rows, len(token_ids))
 
     def sampled(self, prompt: Prompt, max_tokens: int) -> list[dict[int, float]]:
         """Continue ``prompt`` greedily, without rows.
@@ -152,11 +180,15 @@ class DraftEngine:
         sampling = greedy(max_tokens, self._stops)
         sampling.logprobs = 2
         output = self._model.generate({"prompt_token_ids": [*prompt.token_ids]}, sampling)
-        answer = output.outputs[0]
-        return [
-            {token: found[token].logprob for token in dict.fromkeys([best, *found])}
-            for best, found in zip(answer.token_ids, answer.logprobs, strict=True)
-        ]
+        completion = output.outputs[0]
+        positions = []
+        for best, candidates in zip(completion.token_ids, completion.logprobs, strict=True):
+            # Greedy decoding sampled the most likely id, so it comes first.
+            logprobs = {best: candidates[best].logprob}
+            for token, candidate in candidates.items():
+                logprobs[token] = candidate.logprob
+            positions.append(logprobs)
+        return positions
 
     def _request(
         self,
@@ -177,22 +209,31 @@ class DraftEngine:
                 f"the source span {prompt.source_start}:{prompt.source_end} is not in the "
                 f"prompt of {length} tokens"
             )
-        unknown = [head for head in readout.heads if head not in self._places]
-        if unknown or not readout.heads:
+        uncaptured = [head for head in readout.heads if head not in self._places]
+        if uncaptured or not readout.heads:
             self._fail(
-                f"heads {unknown or 'none'} were requested, but the engine was started for "
+                f"heads {uncaptured or 'none'} were requested, but the engine was started for "
                 f"{sorted(self._places)}"
             )
-        held = len(begun.rows.source) if begun.rows is not None else 0
+        earlier_rows = 0
+        if begun.rows is not None:
+            earlier_rows = len(begun.rows.source)
+        first = length + earlier_rows
+        if readout.row == "predicting":
+            first -= 1
+        gate_settings = None
+        if gate is not None:
+            gate_settings = _scan_settings(gate, begun)
         return {
             "key": key,
             "start": prompt.source_start,
             "end": prompt.source_end,
             "prompt": length,
-            "first": length + held - (readout.row == "predicting"),
-            "count": count + len(begun.token_ids) - held,
+            "first": first,
+            # The last token of ``begun`` may have no row yet.
+            "count": count + len(begun.token_ids) - earlier_rows,
             "heads": [self._places[head] for head in readout.heads],
-            "gate": _scan_settings(gate, begun) if gate else None,
+            "gate": gate_settings,
             "expected": [*expected],
         }
 
@@ -201,33 +242,56 @@ class DraftEngine:
         if total is None:
             self._fail("no worker captures the heads that the engine was started for")
         before = begun.rows
-        count -= len(before.source) if before is not None else 0
+        if before is not None:
+            count -= len(before.source)
         if total.shape[0] < count:
             self._fail(f"expected {count} attention rows, one per token, got {total.shape[0]}")
         total = total[:count]
-        if not np.isfinite(total).all():
-            bad = sorted(set(np.nonzero(~np.isfinite(total))[0].tolist()))
+        # The worker marks a row whose query it did not capture with NaN.
+        finite = np.isfinite(total)
+        if not finite.all():
+            bad = sorted(set(np.nonzero(~finite)[0].tolist()))
             self._fail(f"the attention rows of draft tokens {bad} were not captured")
-        parts = (total[..., columns] for columns in (SOURCE, PROMPT, SUFFIX))
-        rows = AttentionRows(*map(np.ascontiguousarray, parts))
+        rows = AttentionRows(
+            source=np.ascontiguousarray(total[..., SOURCE]),
+            prompt=np.ascontiguousarray(total[..., PROMPT]),
+            suffix=np.ascontiguousarray(total[..., SUFFIX]),
+        )
         return rows if before is None else before + rows
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self._model.name}: {cause}")
 
 
-def _still_expected(expected: tuple[int, ...], found: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the tokens to expect after ``found``, whose last token was not expected.
+def _still_expected(expected: tuple[int, ...], drafted: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the tokens to expect after ``drafted``, whose last token was not expected.
 
     If the unexpected token occurs later in ``expected``, return the tokens after it. If it does
     not, return the tokens after the one that it replaced.
     """
-    rest = expected[len(found) - 1 :] if found else ()
-    return rest[rest.index(found[-1]) + 1 :] if found and found[-1] in rest else rest[1:]
+    if not drafted:
+        return ()
+    unexpected = drafted[-1]
+    rest = expected[len(drafted) - 1 :]
+    if unexpected in rest:
+        return rest[rest.index(unexpected) + 1 :]
+    return rest[1:]
+
+
+def _sampled_probabilities(output: Any) -> list[float]:
+    """Return the probabilities of the sampled ids."""
+    completion = output.outputs[0]
+    logprobs = []
+    for token, candidates in zip(completion.token_ids, completion.logprobs, strict=True):
+        logprobs.append(candidates[token].logprob)
+    probabilities: list[float] = np.exp(np.array(logprobs, np.float32)).tolist()
+    return probabilities
 
 
 def _scan_settings(gate: Gate, begun: Draft) -> dict[str, Any]:
-    earlier = begun.rows.source if begun.rows is not None else np.zeros((0, 1, 1), np.float32)
+    earlier = np.zeros((0, 1, 1), np.float32)
+    if begun.rows is not None:
+        earlier = begun.rows.source
     return {
         **gate.settings,
         "frontier": gate.frontier,

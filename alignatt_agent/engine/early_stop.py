@@ -17,7 +17,8 @@ from alignatt_agent.engine.row_requests import EXTRA, REQUESTS
 
 def processor_name(use_v2_model_runner: bool) -> str:
     """Return the name by which vLLM loads the logits processor for a model runner."""
-    return f"{__name__}:{'EarlyStopV2' if use_v2_model_runner else 'EarlyStopV1'}"
+    processor = EarlyStopV2 if use_v2_model_runner else EarlyStopV1
+    return f"{__name__}:{processor.__name__}"
 
 
 class EarlyStopV1(AdapterLogitsProcessor):  # type: ignore[misc]
@@ -43,29 +44,35 @@ class EarlyStopV2(V2Processor):  # type: ignore[misc]
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         super().__init__(vllm_config, req_states)
-        self._wanted: dict[int, tuple[str, list[int]]] = {}
+        self._requests_by_slot: dict[int, tuple[str, list[int]]] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
         """Replace the request of a slot; a request that cannot end early is not stored."""
-        self._wanted.pop(req_idx, None)
+        self._requests_by_slot.pop(req_idx, None)
         key = key_of(sampling_params)
         if key is not None:
-            self._wanted[req_idx] = (key, list(sampling_params.stop_token_ids))
+            self._requests_by_slot[req_idx] = (key, list(sampling_params.stop_token_ids))
         return key is not None
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
         """End requests that are over; without speculative decoding, every request has one row."""
-        for row, request in enumerate(ctx.idx_mapping_np.tolist()):
-            if request in self._wanted:
-                key, stops = self._wanted[request]
+        for row, slot in enumerate(ctx.idx_mapping_np.tolist()):
+            if slot in self._requests_by_slot:
+                key, stops = self._requests_by_slot[slot]
                 end_if_over(key, stops, logits[row])
         return logits
 
 
 def key_of(params: Any) -> str | None:
     """Return the key of a request with a gate or expected tokens, or ``None``."""
-    asked = (params.extra_args or {}).get(EXTRA) if params is not None else None
-    return asked["key"] if asked and (asked.get("gate") or asked.get("expected")) else None
+    if params is None:
+        return None
+    fields = (params.extra_args or {}).get(EXTRA)
+    # A request for rows only is never ended early.
+    if not fields or not (fields.get("gate") or fields.get("expected")):
+        return None
+    key: str = fields["key"]
+    return key
 
 
 def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
@@ -83,6 +90,7 @@ def end_if_over(key: str, stops: Sequence[int], logits: torch.Tensor) -> torch.T
             return logits
         if request.next_token is None:  # asynchronous scheduling runs one more step
             request.next_token = token
+    # The sampler can then only choose the stop id.
     logits.fill_(float("-inf"))
     logits[stops[0]] = 0.0
     return logits

@@ -35,12 +35,17 @@ class Expected:
     @property
     def agreed(self) -> int:
         """Return the number of leading tokens that are verified and not rejected."""
-        return len(self._best) - (self._differs or self._cut)
+        verified = len(self._best)
+        if self._differs or self._cut:
+            verified -= 1
+        return verified
 
     @property
     def next_token(self) -> int | None:
         """Return the model's token after the agreed ones if the request ends there, or ``None``."""
-        return self._best[-1] if self._differs or self._cut else None
+        if self._differs or self._cut:
+            return self._best[-1]
+        return None
 
     def due(self, computed: int, count: int) -> range:
         """Return the indices to verify among the ``count`` tokens after ``computed`` tokens."""
@@ -48,8 +53,11 @@ class Expected:
         end = self.begin + len(self._tokens) - computed
         if self.over or at == end:
             return range(0)
+        # A negative index is a cached position, which has no hidden state in this step.
         self.covered = at >= 0
-        return range(at, min(count, end)) if self.covered else range(0)
+        if not self.covered:
+            return range(0)
+        return range(at, min(count, end))
 
     def note(self, best: Iterable[int]) -> None:
         """Record the model's greedy tokens at the requested positions, in order."""
@@ -83,13 +91,16 @@ def read_greedy(
     ``Expected.due``. Both are keyed by vLLM's request id.
     """
     state = runner.execute_model_state
+    # Model runner V2 stores the batch in its state.
     batch = state.input_batch if hasattr(state, "input_batch") else runner.input_batch
     first: dict[str, int] = {}
     total = 0
     for request in batch.req_ids:
         first[request] = total
         total += counts[request]
-    places = [first[request] + token for request, (_, tokens) in due.items() for token in tokens]
+    places: list[int] = []
+    for request, (_, tokens) in due.items():
+        places.extend(first[request] + token for token in tokens)
     logits = runner.model.compute_logits(state.hidden_states[places])
     if logits is None:  # another rank holds the logits and samples the tokens
         return

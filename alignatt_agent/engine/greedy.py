@@ -1,6 +1,5 @@
 """Build vLLM's greedy requests, and read the results of the engine and its workers."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +10,18 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import EngineError, FloatArray
 
 
-def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None = None) -> Any:
+def greedy(
+    max_tokens: int, stops: frozenset[int], capture_fields: dict[str, Any] | None = None
+) -> Any:
     """Build vLLM's ``SamplingParams`` for a greedy request that ends at ``stops``.
 
-    ``asked`` contains fields of ``CaptureRequest`` for the workers.
+    ``capture_fields`` contains fields of ``CaptureRequest`` for the workers.
     """
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
+    extra_args = None
+    if capture_fields:
+        extra_args = {EXTRA: capture_fields}
     return SamplingParams(
         temperature=0.0,
         max_tokens=max_tokens,
@@ -25,7 +29,7 @@ def greedy(max_tokens: int, stops: frozenset[int], asked: dict[str, Any] | None 
         ignore_eos=not stops,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        extra_args={EXTRA: asked} if asked else None,
+        extra_args=extra_args,
     )
 
 
@@ -37,8 +41,13 @@ def stop_ids(model: ServedModel) -> frozenset[int]:
 
 def joined_ids(*values: int | list[int] | None) -> frozenset[int]:
     """Join single ids and lists of ids into a set."""
-    lists = ([value] if isinstance(value, int) else value or [] for value in values)
-    return frozenset(itertools.chain.from_iterable(lists))
+    joined: set[int] = set()
+    for value in values:
+        if isinstance(value, int):
+            joined.add(value)
+        elif value is not None:
+            joined.update(value)
+    return frozenset(joined)
 
 
 def strip_stop(output: Any, stops: frozenset[int]) -> tuple[list[int], bool]:
@@ -77,13 +86,29 @@ def fetch(model: ServedModel, key: str) -> CaptureResult:
     answers = model.ask_workers("alignatt_fetch", key)
     if None in answers:
         raise EngineError(f"{model.name}: a worker has no result for the request")
-    shapes, data, tokens, seconds, agreed, rejected = zip(*answers, strict=True)
-    pairs = zip(shapes, data, strict=True)
-    parts = [np.frombuffer(rows, np.float32).reshape(shape) for shape, rows in pairs if shape]
-    if len(found := {part.shape: None for part in parts}) > 1:
-        listed = f"{' and '.join(map(str, found))}; expected equal shapes"
-        raise EngineError(f"{model.name}: workers returned rows of different shapes: {listed}")
-    rows: FloatArray | None = sum(parts[1:], parts[0]) if parts else None
-    next_token = next((token for token in tokens if token is not None), None)
-    # Ranks compute in parallel, so the slowest rank determines the time.
-    return CaptureResult(rows, next_token, max(seconds), max(agreed), any(rejected))
+    parts: list[FloatArray] = []
+    next_token: int | None = None
+    replay_s = 0.0
+    agreed = 0
+    rejected = False
+    for shape, data, rank_next_token, rank_s, rank_agreed, rank_rejected in answers:
+        if shape:  # the rank captures heads
+            parts.append(np.frombuffer(data, np.float32).reshape(shape))
+        if next_token is None:
+            next_token = rank_next_token
+        # Ranks compute in parallel, so the slowest rank determines the time.
+        replay_s = max(replay_s, rank_s)
+        agreed = max(agreed, rank_agreed)
+        rejected = rejected or rank_rejected
+    shapes = list(dict.fromkeys(part.shape for part in parts))
+    if len(shapes) > 1:
+        listed = " and ".join(map(str, shapes))
+        raise EngineError(
+            f"{model.name}: workers returned rows of different shapes: {listed}; expected equal "
+            "shapes"
+        )
+    rows: FloatArray | None = None
+    if parts:
+        # In a rank's rows, the heads of other ranks are zero.
+        rows = sum(parts[1:], parts[0])
+    return CaptureResult(rows, next_token, replay_s, agreed, rejected)

@@ -17,7 +17,8 @@ class Keys:
     """
 
     def __init__(self, layer: Any) -> None:
-        cache, index = layer.kv_cache, key_index(layer)
+        cache = layer.kv_cache
+        index = key_index(layer)
         self.page = int(cache.shape[2])
         self._shape = index.shape
         self._index = index.flatten()
@@ -36,10 +37,10 @@ class Keys:
             keys = pages.index_select(-1, self._index)
             return keys.view(*keys.shape[:-1], *self._shape)
         if self._view.stride(-1) <= self._view.stride(-2):
-            keys = self._view[blocks, heads]
-        else:  # copying in memory order is about ten times faster
-            keys = self._view.transpose(-1, -2)[blocks, heads].transpose(-1, -2)
-        return keys
+            return self._view[blocks, heads]
+        # Copying in memory order is about ten times faster.
+        copied = self._view.transpose(-1, -2)[blocks, heads]
+        return copied.transpose(-1, -2)
 
 
 def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | None:
@@ -50,15 +51,19 @@ def _strided_view(cache: torch.Tensor, index: torch.Tensor) -> torch.Tensor | No
     width = cache.shape[3]
     places = index // width * cache.stride(2) + index % width * cache.stride(3)
     begin = int(places[0, 0])
-    rows, columns = int(places[1, 0]) - begin, int(places[0, 1]) - begin
-    numbers = [torch.arange(n, device=places.device) for n in places.shape]
-    regular = begin + numbers[0][:, None] * rows + numbers[1] * columns
-    if rows <= 0 or columns <= 0 or not torch.equal(places, regular):
+    row_stride = int(places[1, 0]) - begin
+    column_stride = int(places[0, 1]) - begin
+    if row_stride <= 0 or column_stride <= 0:
+        return None
+    rows = torch.arange(places.shape[0], device=places.device)
+    columns = torch.arange(places.shape[1], device=places.device)
+    regular = begin + rows[:, None] * row_stride + columns * column_stride
+    if not torch.equal(places, regular):
         return None
     return cache.as_strided(
-        (*cache.shape[:2], *places.shape),
-        (*cache.stride()[:2], rows, columns),
-        cache.storage_offset() + begin,
+        size=(*cache.shape[:2], *places.shape),
+        stride=(*cache.stride()[:2], row_stride, column_stride),
+        storage_offset=cache.storage_offset() + begin,
     )
 
 
@@ -86,18 +91,19 @@ def key_index(layer: Any) -> torch.Tensor:
         raise NotImplementedError(f"{backend} packs keys and values into {width} < 2 x {dim}")
 
     numbers = torch.arange(block * dim, device=cache.device)
-    found = torch.zeros(heads, block * width, dtype=torch.int64, device=cache.device)
+    read_back = torch.zeros(heads, block * width, dtype=torch.int64, device=cache.device)
     written = torch.zeros(heads, block * width, dtype=torch.bool, device=cache.device)
     place = 1
     while place < block * dim:
+        # A digit is at least 1, so 0 marks a place that the update function did not write.
         digits = (numbers // place) % _BASE + 1
         page = _written_page(layer, update, digits.view(block, 1, dim))
         written = page != 0
-        found += (page - 1).clamp(min=0) * place
+        read_back += (page - 1).clamp(min=0) * place
         place *= _BASE
     offsets = written[0].nonzero().squeeze(1)
-    same_in_all_heads = torch.equal(found, found[:1].expand_as(found))
-    order = found[0, offsets]
+    same_in_all_heads = torch.equal(read_back, read_back[:1].expand_as(read_back))
+    order = read_back[0, offsets]
     if not same_in_all_heads or not torch.equal(order.sort().values, numbers):
         raise NotImplementedError(f"{backend} has a key layout that is not a permutation of a page")
     index = torch.empty_like(numbers)
@@ -110,9 +116,11 @@ def _written_page(layer: Any, update: Any, digits: torch.Tensor) -> torch.Tensor
     cache = layer.kv_cache
     _, heads, block, width = cache.shape
     shape = (2, heads, block, width)
-    extent = 1 + sum((n - 1) * stride for n, stride in zip(shape, cache.stride(), strict=True))
-    scratch = torch.zeros(extent, dtype=cache.dtype, device=cache.device)
-    scratch = scratch.as_strided(shape, cache.stride())
+    extent = 1
+    for size, stride in zip(shape, cache.stride(), strict=True):
+        extent += (size - 1) * stride
+    memory = torch.zeros(extent, dtype=cache.dtype, device=cache.device)
+    scratch = memory.as_strided(shape, cache.stride())
     keys = digits.expand(block, heads, layer.head_size).to(cache.dtype).contiguous()
     slots = torch.arange(block, 2 * block, device=cache.device)
     update(layer, keys, torch.zeros_like(keys), scratch, slots)

@@ -28,7 +28,8 @@ class AttentionEngine(DraftEngine):
         self.heads = tuple(heads)
         served = start_model("translation", ModelConfig(path=path, **model), self.heads)
         super().__init__(served, self.heads)
-        self.tokenizer, self.shutdown = served.tokenizer(), served.shutdown
+        self.tokenizer = served.tokenizer()
+        self.shutdown = served.shutdown
 
     def generate(
         self,

@@ -5,7 +5,7 @@ start.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -30,9 +30,15 @@ FREE = 0.05
 LEAST_CONTEXT = MAX_CONTEXT // 2
 """Context in tokens that ``auto`` uses instead of ``MAX_CONTEXT`` if memory is short."""
 
-_STEP_TOKENS, _GRAIN, _TAILS = 2048, 1000, 2
-"""vLLM's default for ``max_num_batched_tokens``, the denominator of shares, and the length of the
-live tail if the recognizer fails repeatedly, in multiples of ``speech.max_tail_s``."""
+_STEP_TOKENS = 2048
+"""vLLM's default for ``max_num_batched_tokens``."""
+
+_GRAIN = 1000
+"""Denominator of shares."""
+
+_TAILS = 2
+"""Length of the live tail if the recognizer fails repeatedly, in multiples of
+``speech.max_tail_s``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +81,57 @@ class MemoryPlan:
         yield f"memory plan computed for {self.total / GIB:.1f} GiB:"
         for role, need in self.needs.items():
             model: ModelConfig = getattr(self.models, role)
-            parts = (need.weights, need.activations, CONTEXT, need.request, need.requests)
             yield (
-                "  {} {}: weights {:.2f} + activations {:.2f} + context {:.2f} + cache {:.2f} to "
-                "{:.2f} GiB, encoder {:.2f}"
-            ).format(role, model.path, *(size / GIB for size in (*parts, need.encoder)))
-            if share := self.shares.get(role):
-                window, cached = window_of(model), (share * self.total - need.least) / need.request
-                tokens = int((cached + 1) * window)
+                f"  {role} {model.path}: "
+                f"weights {need.weights / GIB:.2f} + activations {need.activations / GIB:.2f} + "
+                f"context {CONTEXT / GIB:.2f} + cache {need.request / GIB:.2f} to "
+                f"{need.requests / GIB:.2f} GiB, encoder {need.encoder / GIB:.2f}"
+            )
+            share = self.shares.get(role)
+            if share:
+                window = window_of(model)
+                # ``need.least`` already contains the cache for one request.
+                more_requests = (share * self.total - need.least) / need.request
+                tokens = int((more_requests + 1) * window)
                 yield f"    share {share:.3f}: {tokens:,} tokens, requests of up to {window:,}"
-        yield "  fits" if self.shares else f"  does not fit: {self.refusal()}"
+        if self.shares:
+            yield "  fits"
+        else:
+            yield f"  does not fit: {self.refusal()}"
 
     def refusal(self) -> str:
         """Explain why the engines do not fit, and name configurations that fit."""
-        least = sum(need.least + need.encoder for need in self.needs.values())
+        least = 0.0
+        for need in self.needs.values():
+            least += need.least + need.encoder
         listed = ", ".join(f"{role} {need.least / GIB:.1f}" for role, need in self.needs.items())
-        if written := written_shares(self.models):
+        written = written_shares(self.models)
+        if written:
             shares = ", ".join(f"{role} {share:g}" for role, share in written.items())
-            found = f"the configured shares are {shares}: change them, or set them to {AUTO}"
+            remedy = f"the configured shares are {shares}: change them, or set them to {AUTO}"
         else:
-            names = known_resources("agent_configs", ".yaml")
-            configs = {name: load_config(name) for name in names}
-            others = [
-                name
-                for name, config in configs.items()
-                if not is_embedded(config.models)
-                and config.models.asr.runtime == "vllm"  # other runtimes use no GPU
-                and plan(config, self.total, self.usable).shares
-            ]
-            found = f"configurations that fit: {', '.join(others) or 'none'}"
+            fitting = _fitting_configurations(self.total, self.usable)
+            remedy = f"configurations that fit: {', '.join(fitting) or 'none'}"
+        larger_gpu = math.ceil(least / GIB / (1 - FREE))
         return (
             f"the engines need {least / GIB:.1f} GiB ({listed}), but {self.usable / GIB:.1f} GiB "
-            f"are usable; {found}; or use a GPU of {math.ceil(least / GIB / (1 - FREE))} GiB "
+            f"are usable; {remedy}; or use a GPU of {larger_gpu} GiB "
             "without other programs (`nvidia-smi` lists them)"
         )
+
+
+def _fitting_configurations(total: float, usable: float) -> list[str]:
+    """Return the names of the configurations whose engines fit a GPU."""
+    names = []
+    for name in known_resources("agent_configs", ".yaml"):
+        config = load_config(name)
+        if is_embedded(config.models):
+            continue
+        if config.models.asr.runtime != "vllm":  # other runtimes use no GPU
+            continue
+        if plan(config, total, usable).shares:
+            names.append(name)
+    return names
 
 
 def plan(config: AgentConfig, total: float, free: float | None = None) -> MemoryPlan:
@@ -123,12 +146,19 @@ def plan(config: AgentConfig, total: float, free: float | None = None) -> Memory
             f"vGPU): set models.*.engine.{SHARE} to the numbers that `alignatt doctor --config "
             "CONFIG --gpu GIB` computes"
         )
+    usable = float(total)
+    if free is not None:
+        usable = min(usable, free)
+    variants: Iterable[ModelsConfig] = [config.models]
     written = written_shares(config.models)
-    reserve = FREE if len(written) < len(config.models.engine_roles) else 0.0
-    usable = min((1 - reserve) * total, total if free is None else free)
-    for models in _variants(config.models) if reserve else [config.models]:
+    if len(written) < len(config.models.engine_roles):
+        # Shares that the user wrote may use the whole GPU; computed shares leave a reserve.
+        usable = min((1 - FREE) * total, usable)
+        variants = _variants(config.models)
+    for models in variants:
         needs = {role: _need(config, role, models) for role in models.engine_roles}
-        if shares := _shares(needs, written, total, usable):
+        shares = _shares(needs, written, total, usable)
+        if shares:
             models = with_engines(models, {role: {SHARE: shares[role]} for role in shares})
             break
     return MemoryPlan(total, usable, needs, shares, models)
@@ -141,50 +171,72 @@ def _variants(models: ModelsConfig) -> Iterator[ModelsConfig]:
         engines: dict[str, Mapping[str, Any]] = {}
         for role in chosen.roles:
             model = getattr(chosen, role)
-            least = {"max_model_len": min(LEAST_CONTEXT, window_of(model))} if shortened else {}
-            engines[role] = {**least, **model.engine}
+            engine = dict(model.engine)
+            if shortened:
+                engine.setdefault("max_model_len", min(LEAST_CONTEXT, window_of(model)))
+            engines[role] = engine
         yield with_engines(chosen, engines)
 
 
 def with_engines(models: ModelsConfig, engines: Mapping[str, Mapping[str, Any]]) -> ModelsConfig:
     """Replace engine arguments of the specified roles."""
-    found = {role: getattr(models, role) for role in engines}
-    for role, model in found.items():
-        found[role] = model.model_copy(update={"engine": {**model.engine, **engines[role]}})
-    return models.model_copy(update=found)
+    changed = {}
+    for role, arguments in engines.items():
+        model = getattr(models, role)
+        changed[role] = model.model_copy(update={"engine": {**model.engine, **arguments}})
+    return models.model_copy(update=changed)
 
 
 def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
     model: ModelConfig = getattr(models, role)
-    found, engine = sizes_of(model), model.engine
-    size, tower = found.value_bytes, 0.0
-    seconds = _TAILS * config.speech.max_tail_s
+    sizes = sizes_of(model)
+    tokens = int(model.engine.get("max_num_batched_tokens", _STEP_TOKENS))
+    streams = int(model.engine.get("max_num_seqs", MAX_STREAMS))
+    ranks = int(model.engine.get("tensor_parallel_size", 1))
+
+    audio_s = _TAILS * config.speech.max_tail_s
+    tower = 0.0
     if role == "translation":
-        seconds, tower = 0.0, TOWER * models.asr_is_translation
-    tokens = int(engine.get("max_num_batched_tokens", _STEP_TOKENS))
-    streams = int(engine.get("max_num_seqs", MAX_STREAMS))
-    ranks = int(engine.get("tensor_parallel_size", 1))
-    # Activations: the two halves of a gated layer and their product, the residual stream, and the
-    # sampler's copies of the logits in float32.
-    step = tokens * (3 * found.inner + 6 * found.hidden) * size + 3 * streams * found.outputs * 4
-    audio = 3 * found.largest_frame * seconds * size
-    request = window_of(model) * found.cache * size / ranks
-    return Need(found.weights * size / ranks + tower, step, audio, request, streams * request)
+        audio_s = 0.0
+        if models.asr_is_translation:
+            tower = TOWER
+
+    # The two halves of a gated layer and their product, and the residual stream.
+    layers = tokens * (3 * sizes.inner + 6 * sizes.hidden) * sizes.value_bytes
+    # The sampler's copies of the logits in float32.
+    logits = 3 * streams * sizes.outputs * 4
+    request = window_of(model) * sizes.cache * sizes.value_bytes / ranks
+    return Need(
+        weights=sizes.weights * sizes.value_bytes / ranks + tower,
+        activations=layers + logits,
+        encoder=3 * sizes.largest_frame * audio_s * sizes.value_bytes,
+        request=request,
+        requests=streams * request,
+    )
 
 
 def _shares(
     needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
 ) -> dict[str, float]:
     """Return the shares: each engine gets the memory to start, and the caches divide the rest."""
+    for role, share in written.items():
+        if share * total < needs[role].least:
+            return {}
     planned = {role: need for role, need in needs.items() if role not in written}
     left = usable - sum(written.values()) * total
+    # Rounding up may add one part of the GPU to each share.
     left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())
-    if left < 0 or any(share * total < needs[role].least for role, share in written.items()):
+    if left < 0:
         return {}
-    most = sum(need.requests - need.request for need in planned.values())
-    part = min(1.0, left / most) if most else 0.0
-    shares = {
-        role: math.ceil((need.least + part * (need.requests - need.request)) / total * _GRAIN)
-        for role, need in planned.items()
-    }
-    return {role: written[role] if role in written else shares[role] / _GRAIN for role in needs}
+    largest_caches = sum(need.requests - need.request for need in planned.values())
+    part = 0.0
+    if largest_caches:
+        part = min(1.0, left / largest_caches)
+    shares = {}
+    for role, need in needs.items():
+        if role in written:
+            shares[role] = written[role]
+        else:
+            cache = part * (need.requests - need.request)
+            shares[role] = math.ceil((need.least + cache) / total * _GRAIN) / _GRAIN
+    return shares

@@ -88,20 +88,25 @@ def sizes(config: Mapping[str, Any], dtype: str = "auto") -> Sizes:
     """
     whole = config.get("thinker_config", config)
     model, text, largest_frame = models_of(config)
-    made = text.config
+    built = text.config
     bins = whole.get("classify_num")  # an aligner has time bins instead of a vocabulary
-    outputs, hidden = bins or made.vocab_size, made.hidden_size
-    tied = made.tie_word_embeddings and not bins
-    cache = sum(
-        layer.out_features for name, layer in text.named_modules() if name.endswith(_CACHED)
-    )
+    outputs = bins or built.vocab_size
+    hidden = built.hidden_size
+    weights = model.num_parameters()
+    if bins or not built.tie_word_embeddings:
+        weights += outputs * hidden
+    cache = 0
+    for name, layer in text.named_modules():
+        if name.endswith(_CACHED):
+            cache += layer.out_features
     if not cache:
         raise ValueError("the layers do not cache keys and values")
     return Sizes(
-        weights=model.num_parameters() + (0 if tied else outputs * hidden),
+        weights=weights,
         cache=cache,
         hidden=hidden,
-        inner=getattr(made, "intermediate_size", None) or made.decoder_ffn_dim,
+        # Whisper's configuration names this width differently.
+        inner=getattr(built, "intermediate_size", None) or built.decoder_ffn_dim,
         outputs=outputs,
         largest_frame=largest_frame,
         value_bytes=_value_bytes(config, dtype),
@@ -113,19 +118,20 @@ def models_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
 
     Returns the model, its decoder, and ``Sizes.largest_frame`` (0 without an encoder).
     """
-    kind, thinker = config["model_type"], config.get("thinker_config")
+    kind = config["model_type"]
+    thinker = config.get("thinker_config")
     if kind == "whisper":
         model = _build(kind, config)
         return model, model.decoder, config["d_model"] * _AUDIO_FRAMES_PER_S
     if thinker is not None:
-        parts = {part: _untyped(thinker[part]) for part in ("audio_config", "text_config")}
-        model, audio = _build(kind, parts), thinker["audio_config"]
+        audio = thinker["audio_config"]
+        parts = {"audio_config": _untyped(audio), "text_config": _untyped(thinker["text_config"])}
+        model = _build(kind, parts)
         # The first of three convolutions halves the number of mel bands and of frames.
         halves = (audio["num_mel_bins"] // 2) * (_AUDIO_FRAMES_PER_S // 2)
         return model, model.language_model, audio["downsample_hidden_size"] * halves
     text = config.get("text_config", config)
-    named = text.get("model_type", f"{kind}_text")
-    model = _build(named, text)
+    model = _build(text.get("model_type", f"{kind}_text"), text)
     return model, model, 0
 
 
@@ -145,8 +151,12 @@ def _untyped(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value_bytes(config: Mapping[str, Any], dtype: str) -> int:
+    if dtype != "auto":
+        return _BYTES[dtype]
     whole = config.get("thinker_config", config)
     text = whole.get("text_config", whole)
-    written = [part.get(key) for part in (text, whole) for key in ("dtype", "torch_dtype")]
-    wanted = next((x for x in written if x), "bfloat16") if dtype == "auto" else dtype
-    return _BYTES[wanted]
+    for part in (text, whole):
+        written = part.get("dtype") or part.get("torch_dtype")
+        if written:
+            return _BYTES[written]
+    return _BYTES["bfloat16"]

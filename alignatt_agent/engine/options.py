@@ -90,7 +90,10 @@ _TRANSCRIBING: Mapping[str, Any] = {
 
 
 def engine_arguments(
-    role: str, model: ModelConfig, heads: Sequence[tuple[int, int]], transcribes: bool = False
+    role: str,
+    model: ModelConfig,
+    heads: Sequence[tuple[int, int]],
+    transcribes: bool = False,
 ) -> dict[str, Any]:
     """Return arguments for vLLM's ``AsyncEngineArgs``; the ``engine:`` section overrides defaults.
 
@@ -112,19 +115,22 @@ def engine_arguments(
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         **_BY_ROLE[role],
-        **(_TRANSCRIBING if transcribes else {}),
     }
-    captured = tuple(heads) if role == "translation" else ()
+    if transcribes:
+        arguments.update(_TRANSCRIBING)
+    captured: tuple[tuple[int, int], ...] = ()
+    if role == "translation":
+        captured = tuple(heads)
     if captured:
-        layers, count = text.num_hidden_layers, text.num_attention_heads
-        bad = [pair for pair in heads if not (0 <= pair[0] < layers and 0 <= pair[1] < count)]
-        if bad:
-            raise ValueError(f"no attention heads {bad} in {layers} layers with {count} heads")
+        _check_heads(captured, text)
+    # Whisper's encoder processes 30 s per step, but vLLM limits the tokens of a step to those of
+    # all requests.
+    encoder_states = getattr(text, "max_source_positions", 0)
+    limits = {**arguments, **model.engine}
+    if limits["max_num_seqs"] * limits["max_model_len"] < encoder_states:
+        arguments["max_num_batched_tokens"] = encoder_states
     # Transcripts are verified without rows. Encoder-decoder models have not been tested.
     verifies = role == "asr" and not getattr(text, "is_encoder_decoder", False)
-    given, states = {**arguments, **model.engine}, getattr(text, "max_source_positions", 0)
-    if given["max_num_seqs"] * given["max_model_len"] < states:  # vLLM limits its default to this
-        arguments["max_num_batched_tokens"] = states  # Whisper's encoder processes 30 s per step
     if captured or verifies:
         arguments["worker_cls"] = "alignatt_agent.engine.worker.CaptureWorker"
         arguments["additional_config"] = HeadsToCapture(captured)
@@ -134,13 +140,27 @@ def engine_arguments(
         arguments["distributed_executor_backend"] = (
             "vllm.v1.executor.uniproc_executor.UniProcExecutor"
         )
-    if "attention_config" not in model.engine and (backend := _attention_backend(role)):
+    backend = _attention_backend(role)
+    if backend is not None and "attention_config" not in model.engine:
         arguments["attention_backend"] = backend
-    automatic = arguments["enforce_eager"] == AUTO
-    arguments.update(proof.chosen(model, captured) if automatic else model.engine)
+    if arguments["enforce_eager"] == AUTO:
+        arguments.update(proof.chosen(model, captured))
+    else:
+        arguments.update(model.engine)
     if arguments.get(SHARE) == AUTO:  # without a memory plan, vLLM's default applies
         del arguments[SHARE]
     return arguments
+
+
+def _check_heads(heads: Sequence[tuple[int, int]], text_config: Any) -> None:
+    layers = text_config.num_hidden_layers
+    count = text_config.num_attention_heads
+    missing = []
+    for layer, head in heads:
+        if not (0 <= layer < layers and 0 <= head < count):
+            missing.append((layer, head))
+    if missing:
+        raise ValueError(f"no attention heads {missing} in {layers} layers with {count} heads")
 
 
 def _path_without_patterns(path: str) -> str:
@@ -203,8 +223,11 @@ def _default_window(text_config: Any) -> int:
 
 def eager(role: str, model: ModelConfig) -> Any:
     """Return whether an engine runs without compilation and CUDA graphs, or ``auto``."""
-    # On a CPU, compiling takes 45 s at the first start.
-    default = True if on_cpu() else AUTO if role in PROVED_ON_CUDA else False
+    default: Any = False
+    if on_cpu():
+        default = True  # compiling takes 45 s at the first start
+    elif role in PROVED_ON_CUDA:
+        default = AUTO
     return model.engine.get("enforce_eager", default)
 
 
@@ -214,9 +237,12 @@ def _attention_backend(role: str) -> str | None:
 
     if not current_platform.is_cuda():
         return None
+    if role in PROVED_ON_CUDA:
+        return "TRITON_ATTN"
     capability = current_platform.get_device_capability()
-    always = capability is not None and capability.major in TRITON_CAPABILITIES
-    return "TRITON_ATTN" if always or role in PROVED_ON_CUDA else None
+    if capability is not None and capability.major in TRITON_CAPABILITIES:
+        return "TRITON_ATTN"
+    return None
 
 
 _START_METHOD = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
@@ -272,9 +298,9 @@ def engine_environment(models: Sequence[ModelConfig] = ()) -> Iterator[None]:
 def _check_keys(engine: Mapping[str, Any]) -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
-    known = {field.name for field in fields(AsyncEngineArgs)} - _OURS
-    for key in sorted(engine.keys() - known):
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+    configurable = {field.name for field in fields(AsyncEngineArgs)} - _OURS
+    for key in sorted(engine.keys() - configurable):
+        near = difflib.get_close_matches(key, configurable, n=1, cutoff=0.0)[0]
         raise ValueError(
             f"engine: vLLM has no argument {key!r} that can be set here; did you mean {near!r}?"
         )

@@ -85,10 +85,12 @@ def _suit_onednn() -> None:
 
     def onednn_mm(handler: Any, x: Any, bias: Any) -> Any:
         rows = x.reshape(-1, x.shape[-1])
-        added = padding(len(rows))
-        given = pad(rows, (0, 0, 0, added)) if added else rows
-        out = plain(handler, given.contiguous(), bias)
-        return out[: len(rows)].view(*x.shape[:-1], -1)
+        count = len(rows)
+        added = padding(count)
+        if added:
+            rows = pad(rows, (0, 0, 0, added))
+        out = plain(handler, rows.contiguous(), bias)
+        return out[:count].view(*x.shape[:-1], -1)
 
     onednn_mm.suited = True  # type: ignore[attr-defined]
     ops.onednn_mm = onednn_mm
@@ -96,7 +98,11 @@ def _suit_onednn() -> None:
 
 def padding(rows: int) -> int:
     """Return the number of rows to add; 31 kernels then suffice for up to 256 rows."""
-    return 0 if rows <= 16 else -rows % (16 if rows <= 256 else 64)
+    if rows <= 16:
+        return 0
+    if rows <= 256:
+        return -rows % 16
+    return -rows % 64
 
 
 @cache
@@ -111,13 +117,17 @@ def _end_with(owner: int) -> None:
     ``prctl(PR_SET_PDEATHSIG)`` is not suitable. It reacts to the exit of the starting thread, which
     belongs to a pool, and to the exit of the fork server instead of the owner.
     """
-    parent, begun_by = multiprocessing.parent_process(), os.getppid()
+    parent = multiprocessing.parent_process()
+    begun_by = os.getppid()
     if parent is not None and parent.pid == owner:
         # The id is not sufficient: a dead owner keeps its id until its parent waits for it.
         while parent.is_alive() and os.getppid() == begun_by:
             parent.join(1.0)
+    elif begun_by == owner:
+        while os.getppid() == owner:
+            time.sleep(1.0)
     else:
-        while os.getppid() == owner if begun_by == owner else psutil.pid_exists(owner):
+        while psutil.pid_exists(owner):
             time.sleep(1.0)
     os._exit(1)
 
@@ -163,7 +173,9 @@ def _stand_in_for_video_processors() -> None:
     check = ProcessorMixin.check_argument_for_proper_class
 
     def lenient(processor: Any, name: str, argument: Any) -> Any:
-        return NoVideo if isinstance(argument, NoVideo) else check(processor, name, argument)
+        if isinstance(argument, NoVideo):
+            return NoVideo
+        return check(processor, name, argument)
 
     AutoVideoProcessor.from_pretrained = lambda *_, **__: NoVideo()
     ProcessorMixin.check_argument_for_proper_class = lenient

@@ -30,7 +30,9 @@ _CACHES = {
 }
 """Variables that name the folders of the engines' caches, and a subfolder for each."""
 
-_PREFIX, _OWNER = "alignatt-engines-", "owner.json"
+_PREFIX = "alignatt-engines-"
+
+_OWNER = "owner.json"
 
 
 @functools.cache
@@ -88,6 +90,7 @@ def remove_abandoned() -> None:
             machine, owner, begun = json.loads((path / _OWNER).read_text())
         except (OSError, ValueError):  # the folder is another user's, or is incomplete
             continue
+        # Containers may share the folder, and process ids of another container mean nothing here.
         if machine == _machine() and not _runs(owner, begun):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -100,7 +103,7 @@ def _machine() -> str:
 def _runs(process: int, begun: float) -> bool:
     """Return whether a process is still running; a later process may have the same id."""
     try:
-        found = psutil.Process(process)
-        return bool(found.create_time() == begun and found.status() != psutil.STATUS_ZOMBIE)
+        running = psutil.Process(process)
+        return bool(running.create_time() == begun and running.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

@@ -33,14 +33,16 @@ _ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
 def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Return the subject of a verdict, which is valid only for an equal subject."""
     path = Path(model.path)
+    checkpoint = fingerprint(path) if path.is_dir() else f"{path}@{model.revision}"
+    engine = {key: value for key, value in model.engine.items() if key not in _ELSEWHERE}
     return {
         "device": device(),
         "versions": versions(),
         "builds": builds(),
-        "checkpoint": fingerprint(path) if path.is_dir() else f"{path}@{model.revision}",
+        "checkpoint": checkpoint,
         "dtype": model.dtype,
         "heads": [list(head) for head in heads],
-        "engine": {key: value for key, value in model.engine.items() if key not in _ELSEWHERE},
+        "engine": engine,
     }
 
 
@@ -71,11 +73,19 @@ def write(about: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> P
 def fastest(about: Mapping[str, Any]) -> str | None:
     """Return the fastest verified mode, or ``None`` without a verdict on an equal subject."""
     try:
-        found = json.loads(verdict_file(about).read_text(encoding="utf-8"))
-        proved = {name: mode["ms"] for name, mode in found["modes"].items() if not mode["problems"]}
-        known = found["about"] == about and EAGER in proved and proved.keys() <= MODES.keys()
-        return min(proved, key=proved.__getitem__) if known else None
+        verdict = json.loads(verdict_file(about).read_text(encoding="utf-8"))
+        ms_by_mode: dict[str, float] = {}
+        for name, mode in verdict["modes"].items():
+            if not mode["problems"]:
+                ms_by_mode[name] = mode["ms"]
+        # All modes are compared with the eager mode, so a verdict without it proves nothing.
+        if EAGER not in ms_by_mode or not ms_by_mode.keys() <= MODES.keys():
+            return None
+        if verdict["about"] != about:
+            return None
+        return min(ms_by_mode, key=ms_by_mode.__getitem__)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # There is no verdict, or its file was damaged.
         return None
 
 

@@ -16,8 +16,14 @@ from alignatt_agent.types import FloatArray
 EXTRA = "alignatt"
 """Key of our own entry in ``SamplingParams.extra_args``."""
 
-PROMPT, SUFFIX, SOURCE = 0, 1, slice(2, None)
-"""Columns of a row: mass on the prompt outside the source, mass on the draft, source weights."""
+PROMPT = 0
+"""Column of a row: mass on the prompt outside the source."""
+
+SUFFIX = 1
+"""Column of a row: mass on the draft."""
+
+SOURCE = slice(2, None)
+"""Columns of a row: weights of the source tokens."""
 
 MAX_WAIT_S = 60.0
 """Seconds from the end of a request, e.g. an aborted one, until its unfetched rows are dropped."""
@@ -94,18 +100,16 @@ class CaptureRequest:
 
     def scan(self, number: int, row: FloatArray) -> None:
         """Pass a row, ``[heads, source]``, to the gate; a repeated row has no effect."""
-        if self.gate is None or self.rejected or number != self._scanned:
+        if self.gate is None or self.rejected:
+            return
+        # A preempted request computes its rows again, but a scan depends on the order of rows.
+        if number != self._scanned:
             return
         position = self.first + number
         if self.expected is not None and not self.expected.holds(position):
             return  # the model decodes a different token
         if self._scan is None:
-            settings = dict(self.gate)
-            (shape, data), frontier = settings.pop("earlier"), settings.pop("frontier")
-            self._scan = POLICIES[settings["name"]](**settings).scan(frontier)
-            assert self._scan is not None, "the policy of the gate has no scan"
-            for earlier in np.frombuffer(data, np.float32).reshape(shape):
-                self._scan(earlier)
+            self._scan = _begun_scan(self.gate)
         self._scanned += 1
         self.rejected = self._scan(row) is not None
         if self.rejected and self.expected is not None:
@@ -116,10 +120,26 @@ class CaptureRequest:
 
         A shorter table is padded with page 0, whose positions the causal mask hides.
         """
-        blocks = self.blocks[group]
-        if split > 1:
-            blocks = [block * split + i for block in blocks for i in range(split)]
-        return (blocks + [0] * (count - len(blocks)))[:count]
+        pages: list[int] = []
+        for block in self.blocks[group]:
+            pages.extend(range(block * split, (block + 1) * split))
+        missing = count - len(pages)
+        if missing > 0:
+            pages.extend([0] * missing)
+        return pages[:count]
+
+
+def _begun_scan(gate: Mapping[str, Any]) -> RowScan:
+    """Return the scan of a ``CaptureRequest.gate`` after the rows of earlier requests."""
+    settings = dict(gate)
+    frontier = settings.pop("frontier")
+    shape, data = settings.pop("earlier")
+    policy = POLICIES[settings["name"]](**settings)
+    scan = policy.scan(frontier)
+    assert scan is not None, "the policy of the gate has no scan"
+    for earlier_row in np.frombuffer(data, np.float32).reshape(shape):
+        scan(earlier_row)
+    return scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +150,7 @@ class WantedRow:
     position: int
 
 
+# vLLM creates the logits processor itself, so it cannot receive the ledger.
 REQUESTS: WeakValueDictionary[str, CaptureRequest] = WeakValueDictionary()
 """All capture requests of this process by key, for the logits processor."""
 
@@ -154,13 +175,13 @@ class Ledger:
         """Process one ``SchedulerOutput``, and return the rows to compute in its step."""
         for request_id in scheduled.finished_req_ids:
             self._finish(request_id)
-        wanted: list[WantedRow] = []
+        rows: list[WantedRow] = []
         self.due = {}
         counts = scheduled.num_scheduled_tokens
         for new in scheduled.scheduled_new_reqs:
             request = self._open(new)
             if request is not None:
-                wanted += self._fed(request, new.req_id, new.num_computed_tokens, counts)
+                rows += self._fed(request, new.req_id, new.num_computed_tokens, counts)
         cached = scheduled.scheduled_cached_reqs
         for request_id, blocks, computed in zip(
             cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True
@@ -169,20 +190,22 @@ class Ledger:
             if request is None:
                 continue
             if request_id in cached.resumed_req_ids:
+                # A preempted request gets other blocks, and vLLM sends all of them.
                 request.blocks = [list(group) for group in blocks]
             elif blocks is not None:
-                pairs = zip(request.blocks, blocks, strict=True)
-                request.blocks = [[*have, *more] for have, more in pairs]
-            wanted += self._fed(request, request_id, computed, counts)
-        return wanted
+                request.blocks = _extended(request.blocks, blocks)
+            rows += self._fed(request, request_id, computed, counts)
+        return rows
 
     def _fed(
         self, request: CaptureRequest, request_id: str, computed: int, counts: Mapping[str, int]
     ) -> list[WantedRow]:
         """Store which tokens of a request the step can verify, and return the rows to compute."""
         count = counts[request_id]
-        if request.expected is not None and (tokens := request.expected.due(computed, count)):
-            self.due[request_id] = request.expected, tokens
+        if request.expected is not None:
+            tokens = request.expected.due(computed, count)
+            if tokens:
+                self.due[request_id] = (request.expected, tokens)
         if request.over_before_sampling:
             return []
         begin = max(computed, request.first)
@@ -190,16 +213,21 @@ class Ledger:
         return [WantedRow(request, position) for position in range(begin, end)]
 
     def _open(self, new: Any) -> CaptureRequest | None:
-        extra = new.sampling_params.extra_args if new.sampling_params else None
-        asked = (extra or {}).get(EXTRA)
-        if asked is None:
+        if not new.sampling_params:  # e.g. a pooling request
             return None
-        request = self._by_key.get(asked["key"])
+        extra = new.sampling_params.extra_args or {}
+        fields = extra.get(EXTRA)
+        if fields is None:
+            return None
+        key = fields["key"]
+        request = self._by_key.get(key)
         if request is None or request.finished is not None:
-            expected = asked.get("expected")
-            known = Expected(expected, len(new.prompt_token_ids)) if expected else None
-            request = REQUESTS[asked["key"]] = CaptureRequest(**{**asked, "expected": known})
-            self._by_key[asked["key"]] = request
+            expected = None
+            if fields.get("expected"):
+                expected = Expected(fields["expected"], len(new.prompt_token_ids))
+            request = CaptureRequest(**{**fields, "expected": expected})
+            REQUESTS[key] = request
+            self._by_key[key] = request
         # Model runner V2 sends a resumed request as a new request.
         request.blocks = [list(group) for group in new.block_ids]
         self._running[new.req_id] = request
@@ -207,11 +235,13 @@ class Ledger:
 
     def _finish(self, request_id: str) -> None:
         request = self._running.pop(request_id, None)
-        if request is not None:
-            request.finished = now = time.monotonic()
-            for key, other in list(self._by_key.items()):
-                if other.finished is not None and now - other.finished > MAX_WAIT_S:
-                    del self._by_key[key]
+        if request is None:
+            return
+        now = time.monotonic()
+        request.finished = now
+        for key, unfetched in list(self._by_key.items()):
+            if unfetched.finished is not None and now - unfetched.finished > MAX_WAIT_S:
+                del self._by_key[key]
 
     def take(self, key: str) -> CaptureRequest | None:
         """Remove and return a request; a running request is no longer captured."""
@@ -220,3 +250,16 @@ class Ledger:
         if request is not None:
             request.count = 0
         return request
+
+
+def _extended(
+    blocks: Sequence[Sequence[int]], new_blocks: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Append new block ids to those of each cache group, in new lists.
+
+    ``RowComputer.serves`` compares the lists of two steps by identity.
+    """
+    extended = []
+    for old, new in zip(blocks, new_blocks, strict=True):
+        extended.append([*old, *new])
+    return extended

@@ -143,8 +143,10 @@ class ServedModel:
         """Run one request and return its last output."""
 
         async def run() -> Any:
-            last, key = None, str(next(self._numbers))
-            async for output in getattr(self._engine, method)(dict(prompt), parameters, key):
+            request_id = str(next(self._numbers))
+            outputs = getattr(self._engine, method)(dict(prompt), parameters, request_id)
+            last = None
+            async for output in outputs:
                 last = output
             return last
 
@@ -180,16 +182,25 @@ class ServedModel:
 
     def _explain(self, error: Exception) -> str:
         """Describe the cause of a failed call."""
-        first = self._report.first() if self._report else None
+        logged = None
+        if self._report is not None:
+            logged = self._report.first()
         if self.alive:  # the engine survived, so this error is the cause
-            if self._report and first:
+            if self._report is not None and logged:
                 self._report.clear()
             return describe(error)
-        if first is None:
-            codes = [_exit_code(process) for process in self._processes]
-            ended = [describe_exit(code) for code in codes if code is not None]
-            first = ended[0] if ended else describe(error)
-        return f"the engine died: {first}" if self._engine else first
+        cause = logged or self._first_exit() or describe(error)
+        if self._engine is None:  # it did not start
+            return cause
+        return f"the engine died: {cause}"
+
+    def _first_exit(self) -> str | None:
+        """Describe the exit of the engine's first dead process, or return ``None``."""
+        for process in self._processes:
+            code = _exit_code(process)
+            if code is not None:
+                return describe_exit(code)
+        return None
 
     # ------------------------------------------------------------------ life
     async def _start(self, arguments: dict[str, Any]) -> None:
@@ -225,10 +236,10 @@ class ServedModel:
         for process in self._processes:
             self._loop.remove_reader(process.sentinel)
         # First cancel the requests and vLLM's reader, which would report the shutdown as an error.
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._engine is not None:
             from vllm.utils.network_utils import close_sockets
 
@@ -251,8 +262,10 @@ def _exit_code(process: Any) -> int | None:
     another thread called ``waitpid`` first.
     """
     deadline = time.monotonic() + _REAP_S
-    while process.exitcode is None and (left := deadline - time.monotonic()) > 0:
+    left = _REAP_S
+    while process.exitcode is None and left > 0:
         process.join(left)
         time.sleep(_REAPED_S)
+        left = deadline - time.monotonic()
     code: int | None = process.exitcode
     return code

@@ -14,10 +14,14 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import FloatArray
 from alignatt_agent.types.engines import Answer
 
-NO_SPEECH, UNSURE = math.log(0.6), -1.0
-"""OpenAI's thresholds: there is no speech if the no-speech token is likely and the transcript's
-mean log-probability is low. With Whisper base, the token had a probability of 0.5 to 0.9 in noise,
-music and silence, but also up to 0.67 in 5 to 14 s of speech in a hall (mean: -0.4 to -0.9)."""
+# There is no speech if both thresholds, which are OpenAI's, are met. With Whisper base, the
+# no-speech token had a probability of 0.5 to 0.9 in noise, music and silence, but also up to 0.67
+# in 5 to 14 s of speech in a hall (mean log-probability: -0.4 to -0.9).
+NO_SPEECH = math.log(0.6)
+"""Smallest log-probability of the no-speech token without speech."""
+
+UNSURE = -1.0
+"""Upper limit of the transcript's mean log-probability without speech."""
 
 KEPT = 32
 """Number of audio segments whose features are kept: one per concurrent stream."""
@@ -37,33 +41,36 @@ class Features:
 
     def of(self, processor: Any) -> "Features":
         """Return this object, or a new one if the feature extractor of ``processor`` differs."""
-        ours, others = self._processor.feature_extractor, processor.feature_extractor
-        same = ours.to_json_string() == others.to_json_string()
-        return self if same else Features(processor)
+        extractor = self._processor.feature_extractor
+        if extractor.to_json_string() == processor.feature_extractor.to_json_string():
+            return self
+        return Features(processor)
 
     def __call__(self, audio: FloatArray) -> Mapping[str, Any]:
         """Return vLLM's fields: features, ``[mels, frames]``, their mask, and the number of frames.
 
         Arrays are compared by identity, so callers must not change them afterwards.
         """
-        known = self._kept.get(id(audio))  # a kept array's id is unique
-        if known is None:
-            known = audio, self._extract(audio)
-            with self._lock:
-                self._kept[id(audio)] = known
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
-        return known[1]
+        # The array is stored with its features: no other array can have its id meanwhile.
+        entry = self._kept.get(id(audio))
+        if entry is not None:
+            return entry[1]
+        features = self._extract(audio)
+        with self._lock:
+            self._kept[id(audio)] = (audio, features)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return features
 
     def _extract(self, audio: FloatArray) -> Mapping[str, Any]:
         # Like vLLM, pass one placeholder and the audio.
-        found = self._processor(text=self._processor.audio_token, audio=audio, return_tensors="pt")
-        mask = found["input_features_mask"]
-        heard = mask[0].bool()
+        inputs = self._processor(text=self._processor.audio_token, audio=audio, return_tensors="pt")
+        mask = inputs["input_features_mask"]
+        in_audio = mask[0].bool()
         return {
-            "input_audio_features": found["input_features"][0][:, heard],
+            "input_audio_features": inputs["input_features"][0][:, in_audio],
             "feature_attention_mask": mask,
-            "audio_feature_lengths": heard.sum()[None],
+            "audio_feature_lengths": in_audio.sum()[None],
         }
 
 
@@ -93,25 +100,40 @@ class AudioModel:
                 model's tokens differ, a second request decodes from the first difference. The
                 answer is the same, except for numerical differences between prefill and decoding.
         """
-        kept: list[int] = []
-        known = list(expected)[: max_tokens - 1]  # the engine always samples a token
-        steps = requests = 0
-        while True:
-            key, rest = uuid.uuid4().hex, max_tokens - len(kept) - len(known)
-            asked = {"key": key, "expected": known} if known else None
-            request = self._request([*token_ids, *kept, *known], audio)
-            output = self._model.generate(request, greedy(rest, self._stops, asked))
-            requests += 1
-            steps += len(output.outputs[0].token_ids)
+        unverified = list(expected)[: max_tokens - 1]  # the engine always samples a token
+        if not unverified:
+            return self._decoded(token_ids, audio, max_tokens)
+        key = uuid.uuid4().hex
+        sampling = greedy(
+            max_tokens - len(unverified), self._stops, {"key": key, "expected": unverified}
+        )
+        request = self._request([*token_ids, *unverified], audio)
+        output = self._model.generate(request, sampling)
+        steps = len(output.outputs[0].token_ids)
+        capture = fetch(self._model, key)
+        verified = unverified[: capture.agreed]
+        if capture.agreed == len(unverified):
             tokens, ended = strip_stop(output, self._stops)
-            found = fetch(self._model, key) if known else None
-            if found is None or found.agreed == len(known):
-                return Answer((*kept, *known, *tokens), ended, steps, requests)
-            kept, known = known[: found.agreed], []
-            if found.next_token in self._stops:
-                return Answer(tuple(kept), True, steps, requests)
-            # ``None`` marks a position that was not computed and must be decoded.
-            kept += [] if found.next_token is None else [found.next_token]
+            return Answer((*verified, *tokens), ended, steps)
+        if capture.next_token in self._stops:
+            return Answer(tuple(verified), True, steps)
+        # ``None`` marks a position that was not computed and must be decoded.
+        if capture.next_token is not None:
+            verified.append(capture.next_token)
+        rest = self._decoded([*token_ids, *verified], audio, max_tokens - len(verified))
+        return Answer(
+            token_ids=(*verified, *rest.token_ids),
+            ended=rest.ended,
+            steps=steps + rest.steps,
+            requests=2,
+        )
+
+    def _decoded(self, token_ids: Sequence[int], audio: FloatArray, max_tokens: int) -> Answer:
+        """Continue ``token_ids`` greedily in one request without expected tokens."""
+        request = self._request([*token_ids], audio)
+        output = self._model.generate(request, greedy(max_tokens, self._stops))
+        tokens, ended = strip_stop(output, self._stops)
+        return Answer(tuple(tokens), ended, steps=len(output.outputs[0].token_ids))
 
     def _request(self, token_ids: list[int], audio: Any) -> dict[str, Any]:
         return {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": audio}}
@@ -146,20 +168,24 @@ class EncoderDecoderModel(AudioModel):
 
         Without speech, the no-speech token is likely at the position of the language token.
         """
-        heard = {"prompt": "", "multi_modal_data": {"audio": audio}}
-        decoder = {"prompt_token_ids": list(token_ids)}
+        request = {
+            "encoder_prompt": {"prompt": "", "multi_modal_data": {"audio": audio}},
+            "decoder_prompt": {"prompt_token_ids": list(token_ids)},
+        }
         sampling = greedy(max_tokens, self._stops)
         sampling.prompt_logprobs = 1  # for the prompt's token and the most likely token
         sampling.logprobs = 0  # for the sum over the transcript
-        request = {"encoder_prompt": heard, "decoder_prompt": decoder}
         output = self._model.generate(request, sampling)
         tokens, ended = strip_stop(output, self._stops)
-        silent = output.prompt_logprobs[token_ids.index(self._begin) + 1].get(self._no_speech)
-        answer = output.outputs[0]
-        mean = answer.cumulative_logprob / (len(tokens) + 1)  # plus the end-of-text token
-        if silent is not None and silent.logprob >= NO_SPEECH and mean < UNSURE:
-            tokens, ended = [], True
-        return Answer(tuple(tokens), ended, len(answer.token_ids), 1)
+        language_position = token_ids.index(self._begin) + 1
+        no_speech = output.prompt_logprobs[language_position].get(self._no_speech)
+        completion = output.outputs[0]
+        steps = len(completion.token_ids)
+        mean = completion.cumulative_logprob / (len(tokens) + 1)  # plus the end-of-text token
+        # vLLM returns the prompt's token and the most likely one, so this token may be missing.
+        if no_speech is not None and no_speech.logprob >= NO_SPEECH and mean < UNSURE:
+            return Answer((), True, steps)
+        return Answer(tuple(tokens), ended, steps)
 
 
 class TimingModel:
@@ -172,19 +198,22 @@ class TimingModel:
         self._model = model
         self.tokenizer = model.tokenizer()
         self.processor = model.processor()
-        self._features = features.of(self.processor) if features else Features(self.processor)
-        self.bin_ms = float(getattr(model.config.hf_config, "timestamp_segment_time", None) or 80)
+        if features is None:
+            self._features = Features(self.processor)
+        else:
+            self._features = features.of(self.processor)
+        bin_ms = getattr(model.config.hf_config, "timestamp_segment_time", None)
+        self.bin_ms = float(bin_ms or 80)
         self.timestamp_id: int = self.tokenizer.convert_tokens_to_ids("<timestamp>")
 
     def bins(self, token_ids: list[int], audio: FloatArray) -> list[int]:
         """Return the most likely time bin at each timestamp token of ``token_ids``."""
         from vllm.pooling_params import PoolingParams
 
-        heard = self._features(audio)
-        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": heard}}
-        output = self._model.encode(
-            prompt, PoolingParams(task="token_classify", use_activation=False)
-        )
+        features = self._features(audio)
+        prompt = {"prompt_token_ids": token_ids, "multi_modal_data": {"audio": features}}
+        pooling = PoolingParams(task="token_classify", use_activation=False)
+        output = self._model.encode(prompt, pooling)
         logits = output.outputs.data
         at = np.asarray(output.prompt_token_ids) == self.timestamp_id
         best: list[int] = logits[at].argmax(-1).tolist()

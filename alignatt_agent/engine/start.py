@@ -29,7 +29,7 @@ class _Spec(NamedTuple):
 
     def arguments(self) -> dict[str, Any]:
         try:
-            return engine_arguments(*self)
+            return engine_arguments(self.role, self.model, self.heads, self.transcribes)
         except (OSError, ValueError) as error:
             raise EngineError(f"{self.title}: {error}") from error
 
@@ -65,8 +65,11 @@ class ServedModels:
         """
         specs = {}
         for role in models.engine_roles:
-            captured = tuple(heads) if role == "translation" else ()
-            transcribes = role == "translation" and models.asr_is_translation
+            captured: tuple[tuple[int, int], ...] = ()
+            transcribes = False
+            if role == "translation":
+                captured = tuple(heads)
+                transcribes = models.asr_is_translation
             specs[role] = _Spec(role, getattr(models, role), captured, transcribes)
         for role, (spec, served) in list(self._served.items()):
             if spec != specs.get(role) or not served.alive:
@@ -75,17 +78,23 @@ class ServedModels:
 
         def serve(spec: _Spec, arguments: dict[str, Any]) -> None:
             # Store the engine here, so that interrupting the waiting thread does not lose it.
-            self._served[spec.role] = spec, ServedModel(spec.title, arguments)
+            self._served[spec.role] = (spec, ServedModel(spec.title, arguments))
 
         with _environment([spec.model for spec in specs.values()]):
-            missing = [(x, x.arguments()) for role, x in specs.items() if role not in self._served]
+            # Check the arguments of all engines before the first one starts.
+            missing: list[tuple[_Spec, dict[str, Any]]] = []
+            for role, spec in specs.items():
+                if role not in self._served:
+                    missing.append((spec, spec.arguments()))
             # On a GPU, engines start one by one, because each of them measures the free memory.
-            with ThreadPoolExecutor(len(specs) if on_cpu() else 1, "engine start") as threads:
-                started = [threads.submit(serve, *given) for given in missing]
-        for future in started:
-            future.result()
-        mine = {role: self[role] for role in specs}
-        return {"asr": mine["translation"], **mine}
+            at_once = len(specs) if on_cpu() else 1
+            with ThreadPoolExecutor(at_once, "engine start") as threads:
+                starts = [threads.submit(serve, spec, arguments) for spec, arguments in missing]
+        for start in starts:
+            start.result()
+        served_by_role = {role: self[role] for role in specs}
+        # Without a recognizer of its own, the translation model transcribes.
+        return {"asr": served_by_role["translation"], **served_by_role}
 
     def alive(self) -> bool:
         """Return whether engines are running and all of them can serve requests."""

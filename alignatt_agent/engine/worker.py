@@ -21,8 +21,8 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     def load_model(self, **options: Any) -> None:
         """Load the model, and wrap its attention before any graph is recorded."""
         super().load_model(**options)
-        chosen: HeadsToCapture = self.vllm_config.additional_config
-        self._capture = Capture(self.vllm_config, chosen.heads, self.device)
+        to_capture: HeadsToCapture = self.vllm_config.additional_config
+        self._capture = Capture(self.vllm_config, to_capture.heads, self.device)
 
     def initialize_from_config(self, kv_cache_config: Any) -> None:
         """Allocate the paged cache, and read its layout."""
@@ -32,11 +32,11 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
 
     def execute_model(self, scheduler_output: Any) -> Any:
         """Run one step up to sampling, and compute its attention rows."""
-        wanted = self._capture.begin(scheduler_output)
+        rows = self._capture.begin(scheduler_output)
         output = super().execute_model(scheduler_output)
         self._capture.verify(self.model_runner, scheduler_output.num_scheduled_tokens)
-        if wanted:
-            self._capture.finish(wanted, scheduler_output.total_num_scheduled_tokens)
+        if rows:
+            self._capture.finish(rows, scheduler_output.total_num_scheduled_tokens)
         return output
 
     def alignatt_fetch(self, key: str) -> Found | None:
@@ -50,8 +50,17 @@ class CaptureWorker(_Worker):  # type: ignore[misc]
     def alignatt_describe(self) -> dict[str, Any]:
         """Remote call: return the captured layers' backends, cache shapes and cache type."""
         taps = self._capture.taps
+        backends = set()
+        caches = set()
+        for tap in taps:
+            backends.add(type(tap.layer.impl).__name__)
+            # The first dimension is the number of blocks, which depends on the memory.
+            caches.add(str(tuple(tap.owner.kv_cache.shape[1:])))
+        cache_dtype = "none"
+        if taps:
+            cache_dtype = str(taps[0].owner.kv_cache.dtype)
         return {
-            "backends": sorted({type(tap.layer.impl).__name__ for tap in taps}),
-            "caches": sorted({str(tuple(tap.owner.kv_cache.shape[1:])) for tap in taps}),
-            "cache_dtype": str(taps[0].owner.kv_cache.dtype) if taps else "none",
+            "backends": sorted(backends),
+            "caches": sorted(caches),
+            "cache_dtype": cache_dtype,
         }
