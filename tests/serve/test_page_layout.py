@@ -143,6 +143,9 @@ def test_share_shows_the_address_a_copy_button_and_the_picture(speaking):
     assert address.endswith("/captions?room=talk")
     until(page, "document.querySelector('#code').naturalWidth > 0")
     assert page.locator("#code").get_attribute("alt") == "QR code of the link for viewers"
+    heading = page.get_by_text("For OBS or a projector:").bounding_box()
+    overlays = page.locator("#overlays a").first.bounding_box()
+    assert 0 <= overlays["y"] - heading["y"] - heading["height"] < 20
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#copy").click()
     page.get_by_text("copied", exact=True).wait_for()
@@ -174,7 +177,7 @@ def test_a_reload_keeps_what_was_heard_and_shows_no_empty_heading(speaking):
     assert page.locator("#heard-title").is_hidden()
     assert text(page.locator("#clock")) == "0:30"
     page.locator("#start").click()
-    until(page, "window.source.onmessage")
+    until(page, "source instanceof WebSocket && source.onmessage !== undefined")
     heard = "{ type: 'heard', closed: [[['Hello.', 0, 1]]], words: [], accessible: 0 }"
     page.evaluate(f"tell({{ ...READY, resumed: true }}, {heard})")
     page.once("dialog", lambda dialog: dialog.accept())
