@@ -21,6 +21,9 @@ OVERLAPS = """box => {
       && place.bottom > rectangle.top
   }).map(other => other.id)
 }"""
+SMALL = """[...document.querySelectorAll('button, label, summary')]
+  .filter(control => control.checkVisibility() && control.offsetHeight < 44)
+  .map(control => control.outerHTML)"""
 LAST_LETTER = """(() => {
   const range = new Range(), node = document.querySelector('.said p:last-child').lastChild
   range.setStart(node, node.length - 1)
@@ -82,6 +85,17 @@ def test_the_text_keeps_half_of_the_window_whatever_is_open(speaking, window, ov
         assert height >= 0.499, panel
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("details[open]").count() == 1  # one panel at a time
+
+
+@pytest.mark.parametrize("size", [*WINDOWS.values(), ZOOMED])
+def test_controls_have_the_size_of_a_finger_on_both_pages(speaking, viewing, size):
+    viewer = viewing("&target=de&lines=all")
+    for page, panels in ((speaking, ("share", "save", "more")), (viewer, ("more",))):
+        resize(page, size)
+        for panel in panels:
+            page.locator(f"#{panel} summary").click()
+            assert page.evaluate(SMALL) == [], panel
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
 @pytest.mark.parametrize("width", [1000, 1140, 1280, 390])
