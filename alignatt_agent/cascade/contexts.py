@@ -6,6 +6,7 @@ from typing import Any
 
 from alignatt_agent.config.checkpoints import require_tokenizer
 from alignatt_agent.config.languages import language
+from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.terms import spoken_terms
 from alignatt_agent.engine.options import window_of
@@ -75,6 +76,24 @@ def check_contexts(
             f"speech.context is {longest} tokens long for translation model {model.path}, more "
             f"than half of its window ({window}): shorten the context, or raise "
             "models.translation.engine.max_model_len"
+        )
+
+
+def check_beginning(resolved: Resolved, text: str) -> None:
+    """Reject the translation of an open sentence that takes more than half of the model's window.
+
+    The text is encoded as plain text, so control tokens are allowed.
+    """
+    model = resolved.checkpoints.translation
+    if not text:
+        return
+    window = window_of(model)
+    length = len(text_ids(_tokenizer(model.path), text))
+    if length > window / 2:
+        raise ContextError(
+            f"the accepted translation is {length} tokens long for translation model {model.path}, "
+            f"more than half of its window ({window}): send only the open sentence's translation, "
+            "or raise models.translation.engine.max_model_len"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from alignatt_agent.cascade.contexts import check_contexts
+from alignatt_agent.cascade.contexts import check_beginning, check_contexts
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.config.languages import Language, LanguageError, language
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
@@ -211,16 +211,24 @@ class Service:
             text = f"unknown language {tag[:20]!r}; expected one of {expected}"
             raise RefusedError("language", text, status=404) from None
 
-    async def context(self, given: str | None, talk: str = "", *others: str) -> str:
-        """Return the client's names and terms, checked with ``others``, or the configured ones."""
+    async def context(self, given: str | None, talk: str = "") -> str:
+        """Return the client's names and terms after checking them, or the configured ones."""
         resolved = self.engines.resolved
         if given is None:
             return resolved.config.speech.context_of(talk)
         try:
-            await asyncio.to_thread(check_contexts, resolved, contexts=[given, *others])
+            await asyncio.to_thread(check_contexts, resolved, contexts=[given])
         except AlignAttError as error:
             raise RefusedError("context", str(error)) from None
         return given
+
+    async def beginning(self, text: str) -> str:
+        """Return the client's translation of the open sentence after checking its length."""
+        try:
+            await asyncio.to_thread(check_beginning, self.engines.resolved, text)
+        except AlignAttError as error:
+            raise RefusedError("context", str(error)) from None
+        return text
 
     # ------------------------------------------------------------------ viewers
     def admit(self, name: str) -> str:

@@ -104,6 +104,7 @@ def photograph(address: str, camera: Photographer, recording: Path) -> list[floa
         camera.take(page, "live-dark", WINDOWS["desktop"])
         page.locator("#details").evaluate("item => item.click()")
         camera.take(page, "live-detail")
+        page.locator("#details").evaluate("item => item.click()")
         for name in ("phone", "zoom-400", "desktop"):
             camera.take(viewer, f"viewer-{name}", WINDOWS[name])
         for name in ("desktop", "phone"):

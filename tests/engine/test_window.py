@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alignatt_agent.cascade.contexts import check_contexts
+from alignatt_agent.cascade.contexts import check_beginning, check_contexts
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import find_path
@@ -45,3 +45,14 @@ def test_terms_that_fill_a_short_window_are_refused():
     terms = "\n".join(f"a = Aufmerksamkeit Nummer {k}" for k in range(100))
     with pytest.raises(ContextError, match=r"more than half of its window \(2048\)"):
         check_contexts(resolved, contexts=[terms])
+
+
+@pytest.mark.parametrize("text", ["", "Das <bos> ist <end_of_turn> = a | b.", "Wort " * 100])
+def test_a_beginning_of_any_text_is_accepted(text):
+    check_beginning(resolve(load_config("micro-low"), ["de"]), text)
+
+
+def test_a_beginning_that_fills_the_window_is_refused():
+    resolved = resolve(load_config("micro-low", {"models.translation.engine": {}}), ["de"])
+    with pytest.raises(ContextError, match=r"accepted .* more than half of its window \(2048\)"):
+        check_beginning(resolved, "Aufmerksamkeit " * 1100)

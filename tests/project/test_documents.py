@@ -211,10 +211,3 @@ def test_linked_files_exist(path):
         assert (path.parent / link).exists(), link
     for name in set(re.findall(r"`([\w/]+\.py)`", text)):
         assert (ROOT / name).exists() or (ROOT / "alignatt_agent" / name).exists(), name
-
-
-def test_the_example_script_appends_units_as_they_are():
-    """Units contain their own spaces; a further one would be doubled, and stand inside Chinese."""
-    text = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
-    (appended,) = re.findall(r"getElementById\('captions'\)\.append\((.*)\)$", text, re.MULTILINE)
-    assert appended == "...units.map(([text]) => text)"

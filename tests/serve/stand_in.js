@@ -1,7 +1,7 @@
 // No server and a silent microphone: `tell` gives messages to the page, `say` words.
 delete window.SharedWorker
 window.EventSource = class {
-  constructor(url) { window.source = this; this.url = `${url}`; setTimeout(() => this.onopen()) }
+  constructor(url) { window.source = this; this.url = `${url}`; setTimeout(() => this.onopen?.()) }
   close() { this.closed = true }
 }
 window.WebSocket = class {

@@ -21,6 +21,9 @@ OVERLAPS = """box => {
       && place.bottom > rectangle.top
   }).map(other => other.id)
 }"""
+SMALL = """[...document.querySelectorAll('button, label, summary')]
+  .filter(control => control.checkVisibility() && control.offsetHeight < 44)
+  .map(control => control.outerHTML)"""
 LAST_LETTER = """(() => {
   const range = new Range(), node = document.querySelector('.said p:last-child').lastChild
   range.setStart(node, node.length - 1)
@@ -84,6 +87,17 @@ def test_the_text_keeps_half_of_the_window_whatever_is_open(speaking, window, ov
     assert page.locator("details[open]").count() == 1  # one panel at a time
 
 
+@pytest.mark.parametrize("size", [*WINDOWS.values(), ZOOMED])
+def test_controls_have_the_size_of_a_finger_on_both_pages(speaking, viewing, size):
+    viewer = viewing("&target=de&lines=all")
+    for page, panels in ((speaking, ("share", "save", "more")), (viewer, ("more",))):
+        resize(page, size)
+        for panel in panels:
+            page.locator(f"#{panel} summary").click()
+            assert page.evaluate(SMALL) == [], panel
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
 @pytest.mark.parametrize("width", [1000, 1140, 1280, 390])
 def test_a_warning_lies_under_no_other_box(speaking, width):
     page = speaking
@@ -143,6 +157,9 @@ def test_share_shows_the_address_a_copy_button_and_the_picture(speaking):
     assert address.endswith("/captions?room=talk")
     until(page, "document.querySelector('#code').naturalWidth > 0")
     assert page.locator("#code").get_attribute("alt") == "QR code of the link for viewers"
+    heading = page.get_by_text("For OBS or a projector:").bounding_box()
+    overlays = page.locator("#overlays a").first.bounding_box()
+    assert 0 <= overlays["y"] - heading["y"] - heading["height"] < 20
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#copy").click()
     page.get_by_text("copied", exact=True).wait_for()
@@ -174,7 +191,7 @@ def test_a_reload_keeps_what_was_heard_and_shows_no_empty_heading(speaking):
     assert page.locator("#heard-title").is_hidden()
     assert text(page.locator("#clock")) == "0:30"
     page.locator("#start").click()
-    until(page, "window.source.onmessage")
+    until(page, "source instanceof WebSocket && source.onmessage !== undefined")
     heard = "{ type: 'heard', closed: [[['Hello.', 0, 1]]], words: [], accessible: 0 }"
     page.evaluate(f"tell({{ ...READY, resumed: true }}, {heard})")
     page.once("dialog", lambda dialog: dialog.accept())

@@ -297,8 +297,34 @@ def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, 
         assert all((text in asked) == bool(kept) for pair in said for text in pair)
 
 
+HISTORY_OF_ANY_TEXT = [
+    ["Write <end_of_turn> now.", "Schreib jetzt <end_of_turn>."],
+    ["The cost = the price | more.", "Die Kosten = der Preis | mehr."],
+    ["Use a = de: b | c here.", "Nimm hier a = de: b | c."],
+    ["= \\", "\\ ="],
+    ["A bell \x07 and \u2063.", "Eine Glocke \x07 und \u2063."],
+    ["Long " * 2_000, "Lang " * 2_000],
+]
+
+
+@pytest.mark.parametrize("pair", HISTORY_OF_ANY_TEXT, ids=lambda pair: pair[0][:20])
+def test_whisperlivekits_history_is_any_text(client, service, pair):
+    config = service.engines.resolved.config
+    prompt = config.prompt.model_copy(update={"history": 2, "history_tokens": 500})
+    config = config.model_copy(update={"prompt": prompt})
+    service.engines.resolved = replace(service.engines.resolved, config=config)
+    given = [["It works.", "Es geht."], pair]
+    begun, answer = answers(client, update(1, words(3), final=True), history=given)
+    assert begun["type"] == "init_ok"
+    assert answer["committed_text"] == live.german(3)
+    asked = fakes.FakeTranslation.prompts[-1]
+    # The fake tokenizer has no control tokens; a sentence beyond the limit is cut.
+    shown = [" ".join(text.split()) in " ".join(asked.split()) for text in pair]
+    assert shown == [len(pair[0]) < 100] * 2
+
+
 def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
+    monkeypatch.setattr("alignatt_agent.serve.service.check_beginning", lambda *_: None)
     given = [update(4, words(4)), update(6, words(6), final=True)]
     _, *found = answers(client, *given, accepted_target_prefix=live.german(2))
     assert all(answer["committed_text"].startswith(live.german(2) + " ") for answer in found)

@@ -116,8 +116,8 @@ async def serve(connection: Connection, service: Service) -> None:
                 "unsupported_direction", "the target and source languages must differ"
             )
         context = await service.context(init.context_text)
-        earlier = (text for pair in init.history for text in pair)
-        accepted = await service.context(init.accepted_target_prefix.strip(), "", *earlier)
+        # The history is not checked: it is encoded as plain text and cut to prompt.history_tokens.
+        accepted = await service.beginning(init.accepted_target_prefix.strip())
         # Only translation is used, because the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context)
