@@ -62,8 +62,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False)
     # JSON strings contain no line breaks, so the joined text is equivalent JSON.
-    replace_text(path, _INNERMOST.sub(_on_one_line, text) + "
-")
+    replace_text(path, _INNERMOST.sub(_on_one_line, text) + "\n")
 
 
 def _on_one_line(match: re.Match[str]) -> str:
