@@ -36,7 +36,9 @@ REASONS = {
 
 
 def _named(raw: Any) -> Any:
-    return {"name": DEFAULT.name, **raw} if isinstance(raw, Mapping) else raw
+    if isinstance(raw, Mapping):
+        return {"name": DEFAULT.name, **raw}
+    return raw
 
 
 if TYPE_CHECKING:
@@ -57,8 +59,8 @@ def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
     Raises:
         pydantic.ValidationError: a key or value is not valid for the policy.
     """
-    kept = kept_keys(policy.model_dump(), keys.get("name", policy.name))
-    return _ADAPTER.validate_python({**kept, **keys})
+    unchanged = kept_keys(policy.model_dump(), keys.get("name", policy.name))
+    return _ADAPTER.validate_python({**unchanged, **keys})
 
 
 def kept_keys(raw: Mapping[str, Any], name: str) -> dict[str, Any]:

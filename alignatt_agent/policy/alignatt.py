@@ -72,15 +72,19 @@ class AlignAtt(Policy):
             return Decision(0, StopReason.DRAFT_END)
         scan, reason = self._scanned(draft, frontier)
         closed = reason is not None
+        # The last row of a closed scan is that of the rejected token.
         accepted = len(scan.peaks) - closed
-        if self.drafts > 1 and (common := agreed(draft, context, self.drafts)) < accepted:
-            accepted, reason = common, StopReason.DISAGREEMENT
+        if self.drafts > 1:
+            common = agreed(draft, context, self.drafts)
+            if common < accepted:
+                accepted = common
+                reason = StopReason.DISAGREEMENT
         return Decision(
-            accepted,
-            reason or StopReason.DRAFT_END,
-            tuple(scan.peaks),
-            tuple(scan.accessible_mass),
-            closed,
+            accepted=accepted,
+            reason=reason or StopReason.DRAFT_END,
+            peaks=tuple(scan.peaks),
+            accessible_mass=tuple(scan.accessible_mass),
+            closed=closed,
         )
 
     def _scanned(self, draft: Draft, frontier: int) -> tuple[Scan, StopReason | None]:
@@ -91,8 +95,11 @@ class AlignAtt(Policy):
                 f"{draft.rows and len(draft.rows.source)}: draft with a readout"
             )
         scan = Scan(self, frontier)
-        reasons = map(scan.judge, draft.rows.source)
-        return scan, next((reason for reason in reasons if reason is not None), None)
+        for row in draft.rows.source:
+            reason = scan.judge(row)
+            if reason is not None:
+                return scan, reason
+        return scan, None
 
     def edge(self, frontier: int) -> int:
         """Return the first source position at which Eq. 5 rejects a peak."""
@@ -116,21 +123,25 @@ class Scan:
     """
 
     def __init__(self, policy: AlignAtt, frontier: int) -> None:
-        self._policy, self._frontier = policy, frontier
+        self._policy = policy
+        self._frontier = frontier
         self._filter = PeakFilter(policy.normalize, policy.median_width, policy.median)
         self.peaks: list[int] = []
         self.accessible_mass: list[float] = []
 
     def judge(self, row: FloatArray) -> StopReason | None:
         """Return the reason to reject the token of a row, ``[heads, source]``, or ``None``."""
-        mean_row = head_mean(row[None])
+        # Branch A of the paper: the masses are those of the mean row, without filters.
+        (mean_row,) = head_mean(row[None])
+        mass = float(mean_row[: self._frontier].sum())
+        # Branch B: only the position of the peak depends on the filters.
         peak = int(self._filter(row).argmax())
-        mass = float(mean_row[:, : self._frontier].sum(axis=1)[0])
         self.peaks.append(peak)
         self.accessible_mass.append(mass)
+        # Eq. 5, Eq. 6 and Eq. 7, in the order of the paper.
         if peak >= self._policy.edge(self._frontier):
             return StopReason.SOURCE_FRONTIER
-        if mean_row[0, peak] < self._policy.tau_argmax:
+        if mean_row[peak] < self._policy.tau_argmax:
             return StopReason.ARGMAX_MASS_WEAK
         if mass < self._policy.tau_src:
             return StopReason.PROVENANCE_WEAK

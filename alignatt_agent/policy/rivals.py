@@ -1,7 +1,6 @@
 """Other policies for comparison with the gate, each in its simplest form."""
 
 import math
-from itertools import takewhile
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -20,8 +19,13 @@ def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
     earlier = context.earlier[: drafts - 1]
     if len(earlier) < drafts - 1:
         return 0
-    together = zip(draft.token_ids, *earlier, strict=False)
-    return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, together))
+    common = 0
+    # The shortest draft ends the comparison.
+    for tokens in zip(draft.token_ids, *earlier, strict=False):
+        if len(set(tokens)) > 1:
+            break
+        common += 1
+    return common
 
 
 class LocalAgreement(Policy):
@@ -40,8 +44,9 @@ class LocalAgreement(Policy):
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept the tokens that the last drafts agree on; ``frontier`` is not used."""
         accepted = agreed(draft, context, self.drafts)
-        whole = accepted == len(draft.token_ids)
-        return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.DISAGREEMENT)
+        if accepted == len(draft.token_ids):
+            return Decision(accepted, StopReason.DRAFT_END)
+        return Decision(accepted, StopReason.DISAGREEMENT)
 
 
 class Confidence(Policy):
@@ -84,7 +89,9 @@ class HoldN(Policy):
         """Accept all units of ``draft`` except the last ``n``; ``frontier`` is not used."""
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, len(ends) - 1 - self.n)]
-        return Decision(accepted, StopReason.HELD_BACK if self.n else StopReason.DRAFT_END)
+        if self.n == 0:
+            return Decision(accepted, StopReason.DRAFT_END)
+        return Decision(accepted, StopReason.HELD_BACK)
 
 
 class EmitAll(Policy):
@@ -121,8 +128,10 @@ class WaitK(Policy):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept as many units of ``draft`` as are due; ``frontier`` is not used."""
-        due = math.floor(self.rate * (context.heard - self.k + 1)) - context.written()
+        permitted = math.floor(self.rate * (context.heard - self.k + 1))
+        due = permitted - context.written()
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, min(due, len(ends) - 1))]
-        whole = accepted == len(draft.token_ids)
-        return Decision(accepted, StopReason.DRAFT_END if whole else StopReason.HELD_BACK)
+        if accepted == len(draft.token_ids):
+            return Decision(accepted, StopReason.DRAFT_END)
+        return Decision(accepted, StopReason.HELD_BACK)

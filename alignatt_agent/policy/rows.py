@@ -47,7 +47,8 @@ class PeakFilter:
     """
 
     def __init__(self, normalize: str, median_width: int, median: str = "mean_first") -> None:
-        self._normalizes, self._median_width = normalize == "zscore", median_width
+        self._normalizes = normalize == "zscore"
+        self._median_width = median_width
         self._per_head = median == "per_head"
         self._count = 0
         self._mean: Rows | float = 0.0
