@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.cascade.open_stream import SCHEDULES
+from alignatt_agent.cascade import open_stream
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import load_config
@@ -26,7 +26,7 @@ def test_lag_is_measured_from_the_end_of_a_chunk_and_a_backlog_is_seen(tmp_path,
             now[0] += 1.2
             return super().step(chunk)
 
-    monkeypatch.setitem(SCHEDULES, "sync", Slow)
+    monkeypatch.setattr(open_stream, "Stream", Slow)
 
     def sleep(seconds):
         now[0] += seconds

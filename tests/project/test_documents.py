@@ -21,7 +21,7 @@ DOCUMENTS = [
 ]
 ELSEWHERE = (
     *(".", "cat", "curl", "export", "ffmpeg", "hf", "ls", "openssl", "uv", "pip", "docker"),
-    *("sha256sum", "simulstream_server", "simulstream_wavs_client"),
+    *("sha256sum", "simulstream_inference", "simulstream_server", "simulstream_wavs_client"),
     *("hostname:", "port:", "pool_size:", "acquire_timeout:", "metrics:", "END"),
 )
 """First words of other programs' lines."""

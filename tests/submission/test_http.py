@@ -106,7 +106,7 @@ def test_session_cleared_in_mid_call_keeps_its_output_and_its_direction(image):
         )
         thread.start()
         assert engines.translation.entered.wait(DEADLINE_S)
-        wait_until(manager._lock.locked)  # the clean-up is inside clear() and waits for the chunk
+        wait_until(lambda: not manager.is_active(remote.session_id))  # cleared during the chunk
         engines.translation.released.set()
         thread.join(DEADLINE_S)
         assert "".join(found[0]).startswith("字零")
