@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from simulstream.config import yaml_config
 
+from alignatt_agent import agent
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.head_sets import load_head_set
 from lab.stand_ins import __main__ as stand_ins
@@ -36,7 +37,7 @@ def test_what_a_rehearsal_takes_for_a_failure(rehearsed, monkeypatch):
     agreement = {"policy": {"name": "local_agreement", "drafts": 2}, "head_sets": {}}
     assert rehearsed(gated=False, **agreement).problems == []
     assert rehearsed(**agreement).problems == ["no rows were read, although there is a head set"]
-    monkeypatch.setattr(FakeAgent, "tokens_to_string", lambda self, tokens: "".join(tokens))
+    monkeypatch.setattr(agent, "_joined", lambda tokens, target: "".join(tokens))
     assert any("differs from the units" in item for item in rehearsed().problems)
 
 
