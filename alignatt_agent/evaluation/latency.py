@@ -19,8 +19,8 @@ from omnisteval.data import Instance
 from omnisteval.scoring import YAALScorer
 
 from alignatt_agent.config.resources import read_lines
-from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.log import LoggedChunk, TalkLog
+from alignatt_agent.evaluation.segments import Span
 
 _SAME_S = 1e-6
 """Tolerance for rounding: scorers compute times in ms relative to the start of a segment."""

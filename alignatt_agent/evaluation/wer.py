@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import read_lines
-from alignatt_agent.evaluation.devset import DevSet, DevSetError
+from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.evaluation.segments import DevSetError
 from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import TalkStep
 
