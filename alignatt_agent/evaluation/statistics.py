@@ -44,6 +44,9 @@ def interval(value: float, drawn: Array) -> Estimate:
 
 def micro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
     """Return the sum of ``hits`` divided by the sum of ``totals``; items are resampled."""
-    hit, all_ = np.asarray(hits, np.float64), np.asarray(totals, np.float64)
-    drawn = np.random.default_rng(_SEED).integers(0, len(hit), (RESAMPLES, len(hit)))
-    return interval(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))
+    numerators = np.asarray(hits, np.float64)
+    denominators = np.asarray(totals, np.float64)
+    count = len(numerators)
+    picks = np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
+    resampled = numerators[picks].sum(1) / denominators[picks].sum(1)
+    return interval(numerators.sum() / denominators.sum(), resampled)
