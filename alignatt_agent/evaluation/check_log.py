@@ -83,9 +83,9 @@ def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> l
         LogError: the log cannot be scored.
     """
     last_starts_s: dict[str, float] = {}
-    for talk in devset.talks:
-        starts_s = [span.offset_s for span in devset.segments if span.talk == talk.name]
-        last_starts_s[talk.name] = max(starts_s)
+    for span in devset.segments:
+        latest_s = last_starts_s.get(span.talk, 0.0)
+        last_starts_s[span.talk] = max(latest_s, span.offset_s)
     warnings: list[str] = []
     problems: list[str] = []
     for finding in check_log(log, log.path.name, last_starts_s, unit, joined=joined):
@@ -95,8 +95,7 @@ def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> l
             problems.append(f"{finding.where}: {finding.message}; {finding.fix}")
     # One silent talk only lowers the score, but without any output there is nothing to score.
     if len(warnings) == len(log.talks) and not problems:
-        audio_s = sum(talk.audio_s for talk in log.talks)
-        extent = f"for {audio_s:.0f} s of audio" if audio_s else "at all"
+        extent = f"for {log.audio_s:.0f} s of audio" if log.audio_s else "at all"
         problems.append(f"nothing was emitted {extent}")
     if problems:
         raise LogError(f"{log.path} cannot be scored\n  " + "\n  ".join(problems))
@@ -213,13 +212,16 @@ def _positions(
 
 
 def _append_only(talk: TalkLog, where: str) -> Iterator[Finding]:
-    deleting = [chunk for chunk in talk.chunks if chunk.deleted]
-    if deleting:
-        count = sum(len(chunk.deleted) for chunk in deleting)
-        lines = _lines([chunk.line for chunk in deleting])
-        message = f"{count} tokens of {talk.name} were deleted ({lines})"
+    count = 0
+    lines: list[int] = []
+    for chunk in talk.chunks:
+        if chunk.deleted:
+            count += len(chunk.deleted)
+            lines.append(chunk.line)
+    if lines:
+        message = f"{count} tokens of {talk.name} were deleted ({_lines(lines)})"
         fix = "output must be append-only: emit only final units"
-        yield Finding("append-only", f"{where}:{deleting[0].line}", message, fix)
+        yield Finding("append-only", f"{where}:{lines[0]}", message, fix)
 
 
 def _units(talk: TalkLog, where: str, unit: str, submission: bool) -> Iterator[Finding]:

@@ -166,7 +166,8 @@ def _computation_times(log: Log) -> set[float]:
                 times.add(round(1000 * chunk.computation_s, 3))
         if talk.instance is not None and "elapsed" in talk.instance:
             pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=False)
-            times.update(round(elapsed - delay, 3) for delay, elapsed in pairs)
+            for delay, elapsed in pairs:
+                times.add(round(elapsed - delay, 3))
     return times
 
 

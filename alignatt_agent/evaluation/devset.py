@@ -107,7 +107,7 @@ def load_devset(
     problems: list[str] = []
     notes = list(order_notes(spans))
     talks: list[Talk] = []
-    names: list[str] = []
+    file_names: dict[str, str] = {}
     files = _recordings(root)
     for name, group in groupby(spans, key=lambda span: span.wav):
         end_s = max(span.end_s for span in group)
@@ -118,7 +118,7 @@ def load_devset(
         except (DevSetError, AudioError) as error:
             problems.append(str(error))
         talks.append(talk)
-        names.append(name)
+        file_names[name] = talk.wav.name
     for name, count in Counter(talk.name for talk in talks).items():
         if count > 1:
             problems.append(
@@ -137,7 +137,6 @@ def load_devset(
     notes += _context_notes(root / CONTEXTS, talks)
     if problems:
         raise DevSetError(f"{root} cannot be evaluated\n  " + "\n  ".join(problems))
-    file_names = {name: talk.wav.name for name, talk in zip(names, talks, strict=True)}
     segments = tuple(replace(span, wav=file_names[span.wav]) for span in spans)
     devset = DevSet(
         segmentation=segmentation,
@@ -147,7 +146,7 @@ def load_devset(
         transcript=transcript,
         notes=tuple(notes),
     )
-    return _adapted(devset, names, work)
+    return _adapted(devset, file_names, work)
 
 
 def _recordings(root: Path) -> dict[str, Path]:
@@ -182,14 +181,14 @@ def _context_notes(folder: Path, talks: Sequence[Talk]) -> Iterator[str]:
         yield f"{folder / name}.txt {lacking}"
 
 
-def _adapted(devset: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
+def _adapted(devset: DevSet, file_names: Mapping[str, str], work: Path | None) -> DevSet:
     """Put corrected copies of files that scorers misread into ``work``, or reject such files.
 
-    ``names`` contains the names of the recordings in the segmentation.
+    ``file_names`` maps the names of recordings in the segmentation to the names of their files.
     """
     references = devset.references
     misread = [path for path in references.values() if path.read_bytes()[:3] == BOM_UTF8]
-    if [Path(name).stem for name in names] != [talk.name for talk in devset.talks]:
+    if any(Path(name).stem != Path(file).stem for name, file in file_names.items()):
         misread.append(devset.segmentation)
     if not misread or not references:
         return devset
@@ -200,11 +199,11 @@ def _adapted(devset: DevSet, names: Sequence[str], work: Path | None) -> DevSet:
     if work is None:
         raise DevSetError(f"{problem}; remove the marks and correct the names")
     folder = work / "devset"
-    originals = [devset.segmentation, *references.values()]
-    if folder.resolve() in [path.resolve().parent for path in originals]:
-        raise DevSetError(
-            f"{problem}; corrected copies would replace the files: choose another --output"
-        )
+    for original in (devset.segmentation, *references.values()):
+        if original.resolve().parent == folder.resolve():
+            raise DevSetError(
+                f"{problem}; corrected copies would replace the files: choose another --output"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     segments = [
         {"wav": span.wav, "offset": span.offset_s, "duration": span.duration_s}

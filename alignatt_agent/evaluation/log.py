@@ -111,6 +111,16 @@ class Log:
     talks: list[TalkLog] = field(default_factory=list)
     malformed: list[tuple[int, str]] = field(default_factory=list)
 
+    @property
+    def audio_s(self) -> float:
+        """Length of the processed audio of all talks, in seconds."""
+        return sum(talk.audio_s for talk in self.talks)
+
+    @property
+    def computation_s(self) -> float:
+        """Total computation time of all talks, in seconds."""
+        return sum(talk.computation_s for talk in self.talks)
+
 
 def parse_log(path: Path) -> Log:
     """Read a log in either format; malformed lines are collected and raise no error.

@@ -199,9 +199,7 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
             numbers[key] = None
         else:
             raise ScoringError(f"{files.folder}: {name} is {number}: the output cannot be scored")
-    audio_s = sum(talk.audio_s for talk in log.talks)
-    computation_s = sum(talk.computation_s for talk in log.talks)
-    rtf = round(computation_s / audio_s, 4) if audio_s else None
+    rtf = round(log.computation_s / log.audio_s, 4) if log.audio_s else None
     return Scores(
         bleu=numbers["bleu"] or 0.0,
         chrf=numbers["chrf"] or 0.0,

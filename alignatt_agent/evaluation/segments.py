@@ -112,13 +112,16 @@ def reference_problems(
                 f"{path} has {len(lines)} lines, but {SEGMENTATION} has {len(spans)} segments; "
                 f"write one line per segment"
             )
-        quoted = [line for line in lines if _is_csv_quoted(line)]
+        quoted = 0
+        empty: list[int] = []
+        for number, line in enumerate(lines, 1):
+            if _is_csv_quoted(line):
+                quoted += 1
+            if not line:
+                empty.append(number)
         if quoted:
-            notes.append(
-                f"{path.name}: {len(quoted)} line(s) with CSV quotes, which are scored as text"
-            )
+            notes.append(f"{path.name}: {quoted} line(s) with CSV quotes, which are scored as text")
         notes += [f"{path.name}: {note}" for note in text_notes(lines, "line")]
-        empty = [number for number, line in enumerate(lines, 1) if not line]
         without_text = dict.fromkeys(span.wav for span in spans)
         for span, line in zip(spans, lines, strict=False):
             if line:

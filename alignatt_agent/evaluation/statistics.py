@@ -4,7 +4,7 @@ The seed is fixed, so systems with the same number of items get the same resampl
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,11 @@ class Estimate:
 
     def as_json(self) -> dict[str, float]:
         """Return rounded values for files."""
-        return {name: round(figure, 4) for name, figure in asdict(self).items()}
+        return {
+            "value": round(self.value, 4),
+            "low": round(self.low, 4),
+            "high": round(self.high, 4),
+        }
 
 
 def interval(value: float, drawn: Array) -> Estimate:
