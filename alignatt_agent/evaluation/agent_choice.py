@@ -59,6 +59,7 @@ class AgentChoice:
             "dtype": config.models.translation.dtype,
             "policy": config.policy_for(target).model_dump(),
         }
+        # The kernel depends on the processor, and its rounding can change the output.
         if config.models.translation.quantize is not None:
             signature["kernel"] = int8_product.description()
         if head_set is not None:
@@ -98,6 +99,7 @@ def load_with_contexts(
     loaded = load_config(config, overrides)
     if loaded.speech.context is not None or contexts is None or not contexts.is_dir():
         return loaded
+    # Loaded again: whether a configuration sets a context is known only after loading.
     keys = dict(overrides or {})
     keys["speech.context"] = str(contexts)
     return load_config(config, keys)

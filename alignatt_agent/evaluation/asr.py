@@ -66,6 +66,8 @@ def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
             committed += [word.text for word in sentence]
         live = record.heard.live
         accessible = committed + [word.text for word in live.words[: live.accessible]]
+        # From the first changed word on, all words are logged again: the latency of a word is that
+        # of its last change.
         unchanged = common_prefix(logged, accessible)
         lines.append(
             {
@@ -85,7 +87,7 @@ def transcript_latency(
 ) -> dict[str, float | None]:
     """Score the latency of the accessible words as if they were emitted text."""
     files = RunFiles(folder)
-    files.clean()
+    files.clean()  # diagnose has refused folders of runs
     lines = transcript_log(records)
     files.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     files.config.write_text(yaml.safe_dump(scorer_settings(source)), encoding="utf-8")

@@ -63,7 +63,8 @@ def check_log(
             message = f"{talk.name}: nothing was emitted"
             findings.append(Finding("empty-talk", place, message, fix))
         if talk.instance is not None:
-            # OmniSTEval itself compares the number of units with the number of delays.
+            # A JSONL log has no chunks, and OmniSTEval itself compares the numbers of units and
+            # delays.
             for message, fix in delay_faults(talk, length_s):
                 findings.append(Finding("delays", place, message, fix))
             continue
@@ -117,7 +118,7 @@ def _one_run(log: Log, where: str, submission: bool) -> Iterator[Finding]:
     lines_of_talk: dict[str, list[int]] = {}
     for talk in log.talks:
         lines_of_talk.setdefault(talk.name, []).append(talk.line)
-    repeated = {name: lines for name, lines in lines_of_talk.items() if len(lines) > 1}
+    repeated = len(log.talks) > len(lines_of_talk)
     # Several runs can stream a dev set in parts; only a submission must be a single run.
     if len(log.loadings) > 1 and (submission or repeated):
         message = (
@@ -128,13 +129,14 @@ def _one_run(log: Log, where: str, submission: bool) -> Iterator[Finding]:
     elif not log.loadings and submission:
         message = "the log contains no line with model_loading_time: its beginning is missing"
         yield Finding("log-format", where, message, "use the complete log")
-    for name, lines in repeated.items():
-        message = f"{name} was streamed {len(lines)} times ({_lines(lines)})"
-        yield Finding("duplicate-talk", where, message, _RERUN)
+    for name, lines in lines_of_talk.items():
+        if len(lines) > 1:
+            message = f"{name} was streamed {len(lines)} times ({_lines(lines)})"
+            yield Finding("duplicate-talk", where, message, _RERUN)
 
 
 def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Finding]:
-    logged = {talk.name: None for talk in log.talks}
+    logged = dict.fromkeys(talk.name for talk in log.talks)  # each name once, in order
     missing = [name for name in talks if name not in logged]
     unknown = [name for name in logged if name not in talks]
     if missing:
@@ -175,6 +177,7 @@ def _positions(
     for before, after in pairwise(talk.chunks):
         if after.audio_s < before.audio_s - CLOCK_S:
             jumps.append((before, after))
+    # After a jump back, the positions mix two streams, so they are not compared with chunk_ms.
     if jumps:
         before, after = jumps[0]
         lines = _lines([chunk.line for _, chunk in jumps])
@@ -199,6 +202,7 @@ def _positions(
             yield Finding("chunks", place, message, fix)
     if needed_s is None:
         return
+    # A submission ends with its recording. Any other log must reach the last segment, at least.
     too_short = talk.audio_s < needed_s - CLOCK_S
     too_long = False
     end = f"the last segment starts at {needed_s:.1f} s"

@@ -129,6 +129,7 @@ def log_notes(log: Log, segments: Mapping[str, tuple[float, float]]) -> list[str
                 f"{talk.name}: the last unit was emitted at {largest_s:.1f} s, before the "
                 f"last segment starts ({start_s:.1f} s): was the run interrupted?"
             )
+    # Systems that are not timed write zeros, or elapsed times that equal the delays.
     if _computation_times(log) == {0.0}:
         notes.append(
             "all computation times are 0 ms, so LongYAAL CA equals CU: probably the log contains "
@@ -152,6 +153,7 @@ def _not_milliseconds(values: Any) -> str | None:
 
 
 def _is_time(value: Any) -> bool:
+    # In Python, bool is a kind of int.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and value >= 0

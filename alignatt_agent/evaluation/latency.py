@@ -34,7 +34,7 @@ def read_instances(path: Path, unit: str) -> list[Instance]:
 def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
     """Return LongYAAL of one segment in ms, or ``None`` if OmniSTEval skips the segment."""
     emissions = instance.emission_ca if aware else instance.emission_cu
-    if not emissions:
+    if not emissions:  # compute would raise an error
         return None
     value: float | None = YAALScorer(aware, is_longform=True).compute(instance)
     return value

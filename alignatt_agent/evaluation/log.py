@@ -31,8 +31,6 @@ CLOCK_S = 0.0005
 
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-_JSONL_KEYS = ("source", "prediction")
-
 
 class LogError(AlignAttError, ValueError):
     """A log cannot be read or scored; the message lists every problem."""
@@ -92,6 +90,7 @@ class TalkLog:
         """Whether nothing was emitted, or all output was deleted."""
         if self.instance is not None:
             return not self.instance["prediction"].strip()
+        # Units that were deleted later are no output.
         remaining = 0
         for chunk in self.chunks:
             remaining += len(chunk.tokens) - len(chunk.deleted)
@@ -159,7 +158,7 @@ def parse_log(path: Path) -> Log:
 
 def _add_line(log: Log, streams: dict[str, TalkLog], number: int, line: dict[str, Any]) -> None:
     """Add a line to ``log``; ``streams`` maps the ids of Simulstream's log to their recordings."""
-    is_instance = all(key in line for key in _JSONL_KEYS)
+    is_instance = "source" in line and "prediction" in line
     # The first readable line determines the format.
     if is_instance and not (log.talks or log.loadings):
         log.format = "jsonl"
@@ -185,7 +184,8 @@ def _add_line(log: Log, streams: dict[str, TalkLog], number: int, line: dict[str
 
 def _instance(number: int, line: dict[str, Any]) -> TalkLog:
     source = line.get("source")
-    if isinstance(source, list) and source:  # SimulEval writes a list for speech
+    # SimulEval writes a list: the path of the recording and its properties.
+    if isinstance(source, list) and source:
         source = source[0]
     if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
         raise ValueError("expected the keys source and prediction")
@@ -197,8 +197,7 @@ def _chunk(number: int, line: dict[str, Any]) -> LoggedChunk:
     if len(missing) == len(_CHUNK_KEYS):
         raise ValueError(
             f"found the keys {sorted(line)}; expected the keys of Simulstream's log (metadata, "
-            f"{', '.join(_CHUNK_KEYS)}) or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, "
-            f"elapsed)"
+            f"{', '.join(_CHUNK_KEYS)}) or OmniSTEval's JSONL (source, prediction, delays, elapsed)"
         )
     if missing:
         raise ValueError(f"the line lacks {', '.join(missing)}")

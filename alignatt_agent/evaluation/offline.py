@@ -93,6 +93,7 @@ def run(
     for talk in devset.talks:
         terms = spoken_terms(resolved.config.speech.context_of(talk.name))
         transcripts[talk.name] = transcribe(engines, talk.wav, source, longest_s, terms)
+    # All targets share the transcripts, which are written before translation can fail.
     _write_lines(output / "transcript.txt", transcripts)
     errors: dict[str, Any] = {}
     if devset.transcript is not None:

@@ -120,6 +120,7 @@ def plan(
         ScoringError: a program that the scorer calls is missing.
     """
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
+    # Each configuration has an output folder of this name.
     names = [Path(config).stem for config in configs]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -178,6 +179,7 @@ def plan_log(
     check_scorer([code])
     checked = load_devset(devset, [code], output, spoken, audio=False)
     files = RunFiles(output / code)
+    # All inputs are checked and read before files.clean deletes the results of an earlier call.
     if log.resolve().parent == files.folder.resolve():
         raise LogError(f"{log} is in the output folder {files.folder}; choose another --output")
     if files.finished.is_file():
@@ -188,6 +190,7 @@ def plan_log(
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
+    # JSONL contains joined text, which needs no settings.
     settings = None
     if parsed.format == "simulstream":
         settings = _scorer_settings(log_config or log.with_name(files.config.name), code)

@@ -49,6 +49,7 @@ def pyplot() -> Any:
         import matplotlib
     except ImportError:
         raise FigureError("figures need matplotlib: pip install 'alignatt_agent[plots]'") from None
+    # Draw without a display, unless the caller has chosen another backend.
     matplotlib.use("Agg", force=False)
     from matplotlib import font_manager, pyplot
 
@@ -94,6 +95,7 @@ def latency_per_talk(results: Sequence[Result]) -> str:
             places.append(place + number * width)
             aware_s.append(latencies.get("longyaal_ca_ms", 0) / 1000)
             unaware_s.append(latencies.get("longyaal_cu_ms", 0) / 1000)
+        # The computation-aware latency is the larger one, so its bar is drawn first.
         axes.bar(places, aware_s, width, color=color, alpha=0.35)
         axes.bar(places, unaware_s, width, color=color, label=_name(result))
     middles = [place + 0.4 - width / 2 for place in range(len(talks))]

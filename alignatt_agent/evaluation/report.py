@@ -121,6 +121,7 @@ def markdown(
 def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceilings = ()) -> str:
     """Return the report of ``markdown`` as one HTML file, with plots and a timeline."""
     results = [result for result, _ in runs]
+    # Figures are drawn below, where a missing matplotlib is handled once.
     figures: list[tuple[str, Callable[[], str]]] = [
         ("Latency of every talk", lambda: latency_per_talk(results)),
         ("Quality against latency", lambda: quality_against_latency(results, ceilings)),
@@ -234,6 +235,7 @@ def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], form: str = "pipe") -> str:
     sides = ["left" if name in _TEXTS else "right" for name in head]
+    # Numbers are formatted already; tabulate would format them again.
     return str(tabulate(rows, head, form, colalign=sides, disable_numparse=True))
 
 
@@ -275,6 +277,7 @@ def _timeline(files: RunFiles) -> str:
     log = parse_log(files.metrics)
     chunks = next(talk.chunks for talk in log.talks if talk.name == first.talk)
     recorded = recorded_times(files.clock) if files.clock.is_file() else {}
+    # Only paced runs record times.
     times = recorded.get(first.talk) or simulated_times(chunks)
     done: dict[float, float] = {}
     for chunk, time_s in zip(chunks, times, strict=True):

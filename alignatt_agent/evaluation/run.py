@@ -46,7 +46,10 @@ from alignatt_agent.types.stopwatch import STAGES
 def score_all(
     runs: Sequence[EvalRun], jobs: int = 1, only_official: bool = False
 ) -> list[tuple[EvalRun, Result]]:
-    """Score ``jobs`` runs at a time, each in separate processes; failures are printed."""
+    """Score ``jobs`` runs at a time, each in separate processes; failures are printed.
+
+    For a recording of one hour, OmniSTEval needs up to 5.5 GB of memory per job.
+    """
     scored: list[tuple[EvalRun, Result]] = []
     # Threads suffice, because each scorer runs in a process of its own.
     with ThreadPoolExecutor(max(1, jobs)) as pool:
@@ -141,7 +144,9 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
             # NaN must fail here: write_result refuses it, and all scores would be lost.
             json.dumps(sections, allow_nan=False)
             measured |= sections
-        except Exception as error:  # the official scores are still valid
+        # The official scores are still valid. StreamLAAL, for instance, refuses a talk whose last
+        # reference is empty.
+        except Exception as error:
             description = str(error).strip() or type(error).__name__
             reason = description.rpartition("\n")[2]
             measured.setdefault("failed", []).append(f"{name} was not measured: {reason}")
@@ -150,11 +155,11 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
 
 def score_notes(run: EvalRun, scores: Scores, log: Log) -> list[str]:
     """Return notes on a log that can be scored, but whose scores are doubtful or incomplete."""
+    # The start of the last segment, and the end of the segment that ends last.
     last_segments: dict[str, tuple[float, float]] = {}
-    for talk in run.devset.talks:
-        spans = [span for span in run.devset.segments if span.talk == talk.name]
-        end_s = max(span.end_s for span in spans)
-        last_segments[talk.name] = (spans[-1].offset_s, end_s)
+    for span in run.devset.segments:
+        _, latest_end_s = last_segments.get(span.talk, (0.0, 0.0))
+        last_segments[span.talk] = (span.offset_s, max(latest_end_s, span.end_s))
     notes = log_notes(log, last_segments)
     if not _has_delays(log):
         notes.append("no LongYAAL: the log contains no delays")

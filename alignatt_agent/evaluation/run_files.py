@@ -72,6 +72,7 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; return an empty one if the file is missing or incomplete."""
     try:
+        # A call that was interrupted while writing leaves an incomplete file.
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return {}

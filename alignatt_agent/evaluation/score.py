@@ -154,6 +154,7 @@ def omnisteval_arguments(
     arguments += ["--hypothesis_format", hypothesis_format]
     if hypothesis_format == "simulstream":
         arguments += ["--simulstream_config_file", str(config or files.config)]
+    # OmniSTEval knows languages without their script: zh-Hant is zh.
     arguments += [unit, "--lang", target.partition("-")[0]]
     arguments += ["--bleu_tokenizer", bleu_tokenizer(target)]
     arguments += ["--output_folder", str(files.folder)]
@@ -200,6 +201,7 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
         else:
             raise ScoringError(f"{files.folder}: {name} is {number}: the output cannot be scored")
     rtf = round(log.computation_s / log.audio_s, 4) if log.audio_s else None
+    # Only latencies can be None.
     return Scores(
         bleu=numbers["bleu"] or 0.0,
         chrf=numbers["chrf"] or 0.0,
@@ -216,6 +218,7 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
         ScoringError: OmniSTEval failed, or only logged an error.
     """
     table = folder / "scores.tsv"
+    # An earlier table must not pass for the result of a failed call.
     table.unlink(missing_ok=True)
     # Run in a separate process: OmniSTEval forks a pool, which is unsafe in an engine's process.
     result = subprocess.run(
@@ -241,6 +244,7 @@ def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float
     Raises:
         ScoringError: the scorer failed.
     """
+    # mweralign is an extra, because it has no wheel for aarch64.
     if find_spec("mweralign") is None:
         return {}
     command = [sys.executable, "-m", "simulstream.metrics.score_latency"]

@@ -56,6 +56,7 @@ def read_segments(path: Path) -> list[Span]:
     spans: list[Span] = []
     for number, entry in enumerate(entries, 1):
         match entry:
+            # Other keys, e.g. speaker_id, are ignored.
             case {"wav": str(wav), "offset": begin, "duration": length} if (
                 _is_seconds(begin) and _is_seconds(length) and length > 0
             ):
@@ -69,6 +70,7 @@ def read_segments(path: Path) -> list[Span]:
 
 
 def _is_seconds(value: object) -> bool:
+    # In Python, bool is a kind of int, and YAML reads `yes` as a bool.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and value >= 0
@@ -79,7 +81,7 @@ def order_notes(spans: Sequence[Span]) -> Iterator[str]:
     misplaced: list[int] = []
     overlapping: list[int] = []
     for number, (before, span) in enumerate(pairwise(spans), 2):
-        if span.wav != before.wav:
+        if span.wav != before.wav:  # the first segment of the next talk
             continue
         if span.offset_s < before.offset_s:
             misplaced.append(number)
@@ -122,6 +124,7 @@ def reference_problems(
         if quoted:
             notes.append(f"{path.name}: {quoted} line(s) with CSV quotes, which are scored as text")
         notes += [f"{path.name}: {note}" for note in text_notes(lines, "line")]
+        # Talks are removed when a line of theirs has text. Too few lines are reported above.
         without_text = dict.fromkeys(span.wav for span in spans)
         for span, line in zip(spans, lines, strict=False):
             if line:
@@ -138,4 +141,5 @@ def reference_problems(
 
 def _is_csv_quoted(line: str) -> bool:
     """Return whether a line is a quoted CSV field that contains quotation marks."""
+    # Some references of MCIF are published in this form.
     return line[:1] == line[-1:] == '"' and '""' in line

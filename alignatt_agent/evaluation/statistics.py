@@ -38,6 +38,7 @@ class Estimate:
 
 def interval(value: float, drawn: Array) -> Estimate:
     """Return ``value`` with the percentile interval of its resamples; NaN resamples are ignored."""
+    # A resample can consist of items without a value.
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(value) or not len(drawn):
         return Estimate(math.nan, math.nan, math.nan)

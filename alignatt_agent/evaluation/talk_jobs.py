@@ -56,6 +56,7 @@ def stream_on_cluster(runs: Sequence[EvalRun], cluster: ClusterOptions, paced: b
 def stream_talk(run: EvalRun, recording: bytes, paced: bool = False) -> TalkResult:
     """Stream the WAV file ``recording`` of a run with one talk; keep the engines loaded."""
     (talk,) = run.devset.talks
+    # The job carries the recording, because workers need not share a file system.
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / talk.wav.name
         wav.write_bytes(recording)
@@ -101,6 +102,7 @@ def stream_talks(
                     continue
                 label = f"{run.label} {talk.name}"
                 pending[label] = (run, talk)
+                # Workers stream, but do not score: segments would only make jobs larger.
                 devset = replace(run.devset, talks=(talk,), segments=())
                 arguments = (replace(run, devset=devset), recordings[talk.name])
                 jobs.append(Job(label, function, arguments, talk.name if by_talk else config))
@@ -112,6 +114,7 @@ def stream_talks(
             for count, (job, result) in enumerate(runner.results(jobs), 1):
                 run, talk = pending[job.name]
                 done[run.label][talk.name] = result
+                # Each talk is written at once, so that an interrupted call loses none.
                 line = {"signature": run.signature, **asdict(result)}
                 with run.files.parts.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")

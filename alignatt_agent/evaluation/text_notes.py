@@ -63,6 +63,6 @@ def _is_misread(text: str) -> bool:
     for encoding in ("iso-8859-1", "cp1252"):
         try:
             return text.encode(encoding).decode("utf-8") != text
-        except UnicodeError:
+        except UnicodeError:  # the text was not read in this encoding
             continue
     return False
