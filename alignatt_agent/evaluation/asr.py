@@ -166,16 +166,11 @@ def table(report: dict[str, Any]) -> str:
             f"suggested hold-back: {hold_back_ms} ms (speech.hold_back_ms); the error rate of "
             f"older words is stable"
         )
-    unaware_ms = report["longyaal_cu_ms"]
-    if unaware_ms is None:
-        unaware_ms = math.nan
-    aware_ms = report["longyaal_ca_ms"]
-    if aware_ms is None:
-        aware_ms = math.nan
     lines = [
         f"WER {format_wer(report)} % (95 % bootstrap interval; with case and punctuation "
         f"{report['wer_exact']:.2f} %), CER {report['cer']:.2f} %, "
-        f"LongYAAL CU {unaware_ms:.0f} ms, CA {aware_ms:.0f} ms, "
+        f"LongYAAL CU {_whole(report['longyaal_cu_ms'])} ms, "
+        f"CA {_whole(report['longyaal_ca_ms'])} ms, "
         f"RTF {report['rtf']:.3f}",
         "",
         tabulate(rows, head, stralign="right", floatfmt=".1f"),
@@ -210,6 +205,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     print(table(report))
     return 0
+
+
+def _whole(value: float | None) -> str:
+    return "nan" if value is None else f"{value:.0f}"
 
 
 def _percent(rate: float) -> float | None:

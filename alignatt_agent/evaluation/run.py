@@ -129,7 +129,7 @@ def measure(run: EvalRun, scores: Scores, log: Log) -> dict[str, Any]:
     notes = score_notes(run, scores, log)
     if notes:
         measured["notes"] = notes
-    # The reports read this section, also if it could not be measured.
+    # Plots read this section, even if it cannot be measured.
     measured["talks"] = {}
     parts: dict[str, Callable[[EvalRun, Log], Mapping[str, Any]]] = {
         "talks": _talk_section,
