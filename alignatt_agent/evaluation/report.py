@@ -33,6 +33,9 @@ OFFLINE, CEILING = "off-line", "quality ceiling"
 Ceilings = Sequence[Mapping[str, Any]]
 """Contents of ``offline.json`` files."""
 
+_ScoredRow = tuple[str, str, Mapping[str, float | None], str]
+"""Configuration, target, values by column, and regime."""
+
 _COLUMNS: dict[str, tuple[str, Callable[[Result], float | None]]] = {
     "BLEU": (".2f", lambda run: run.scores.bleu),
     "chrF": (".2f", lambda run: run.scores.chrf),
@@ -153,7 +156,7 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
 
 def _scores(results: Sequence[Result], ceilings: Ceilings) -> tuple[list[str], list[list[str]]]:
     """Return the columns with values, and rows of configuration, target, values and regime."""
-    scored: list[tuple[str, str, Mapping[str, float | None], str]] = []
+    scored: list[_ScoredRow] = []
     measured: set[str] = set()
     for run in results:
         values: dict[str, float | None] = {}
@@ -222,7 +225,8 @@ def _cascade_section(results: Sequence[Result]) -> list[str]:
         row += [f"{times[stage]:.1f}" for stage in STAGES]
         row.append(_number(decoding.get("steps_per_transcript"), ".2f"))
         row.append(_number(decoding.get("steps_per_accepted"), ".2f"))
-        row.append(", ".join(f"{reason} {count}" for reason, count in decoding["stops"].items()))
+        stops = decoding["stops"].items()
+        row.append(", ".join(f"{reason} {count}" for reason, count in stops))
         rows.append(row)
     return _section("Time per chunk and decoding", head, rows)
 

@@ -30,8 +30,13 @@ BIN_S, BINS = 0.125, 16
 PLATEAU_S = 1.0
 """Age of a word in seconds from which its error rate is assumed to be stable."""
 
+TimedText = tuple[float, float, str]
+"""Start and end of a reference segment in seconds, and its text."""
+
 Counts = npt.NDArray[np.int64]
 Rates = npt.NDArray[np.float64]
+
+_TimedWords = tuple[float, float, list[str]]
 
 _BAND = (5, 95)
 """Percentiles of the 90 % band."""
@@ -61,15 +66,15 @@ def plain_words(text: str, spaced: bool = True) -> list[str]:
     return list("".join(words))
 
 
-def reference_transcripts(devset: DevSet) -> dict[str, list[tuple[float, float, str]]]:
-    """Return the start, end and reference text of each talk's segments, in seconds.
+def reference_transcripts(devset: DevSet) -> dict[str, list[TimedText]]:
+    """Return the reference segments of each talk.
 
     Raises:
         DevSetError: the dev set contains no transcript of the speech.
     """
     if devset.transcript is None:
         raise DevSetError(f"{devset.segmentation.parent / 'ref'} contains no speech transcript")
-    references: dict[str, list[tuple[float, float, str]]] = {}
+    references: dict[str, list[TimedText]] = {}
     for span, line in zip(devset.segments, read_lines(devset.transcript), strict=True):
         segments = references.setdefault(span.talk, [])
         segments.append((span.offset_s, span.end_s, line.strip()))
@@ -218,12 +223,10 @@ class TailErrors:
 
 def tail_errors(
     records: Iterable[TalkStep],
-    references: Mapping[str, Sequence[tuple[float, float, str]]],
+    references: Mapping[str, Sequence[TimedText]],
     spaced: bool = True,
 ) -> TailErrors:
-    """Compare the shown words of each chunk with the reference.
-
-    ``references`` contains the start, end and text of each talk's segments; times are in seconds.
+    """Compare the shown words of each chunk with the reference segments of their talk.
 
     Raises:
         DevSetError: a talk of the run is not in ``references``.
@@ -231,9 +234,11 @@ def tail_errors(
     talks = list(references)
     errors = np.zeros((len(talks), BINS), np.int64)
     words = np.zeros((len(talks), BINS), np.int64)
-    plain: dict[str, list[tuple[float, float, list[str]]]] = {}
+    timed_words: dict[str, list[_TimedWords]] = {}
     for talk, segments in references.items():
-        plain[talk] = [(start, end, plain_words(text, spaced)) for start, end, text in segments]
+        timed_words[talk] = [
+            (start_s, end_s, plain_words(text, spaced)) for start_s, end_s, text in segments
+        ]
     for record in records:
         shown = record.heard.live.words
         if not shown:
@@ -241,14 +246,11 @@ def tail_errors(
         if record.talk not in references:
             raise DevSetError(f"the talk {record.talk} of the run is not in the dev set")
         talk_row = talks.index(record.talk)
-        begin_s = shown[0].start - BEFORE_S
-        end_s = record.audio_s + AFTER_S
-        # Segments have one time for many words, so the window is wider than the utterance;
-        # `matches` chooses the part of it that fits.
-        window: list[str] = []
-        for segment_start_s, segment_end_s, segment_words in plain[record.talk]:
-            if segment_start_s < end_s and segment_end_s > begin_s:
-                window += segment_words
+        window = _words_between(
+            timed_words[record.talk],
+            begin_s=shown[0].start - BEFORE_S,
+            end_s=record.audio_s + AFTER_S,
+        )
         hypothesis: list[str] = []
         word_ends_s: list[float] = []
         # A word of the recognizer can be several words without punctuation, or none.
@@ -265,6 +267,17 @@ def tail_errors(
                 errors[talk_row, place] += not correct
     edges_s = tuple(number * BIN_S for number in range(BINS + 1))
     return TailErrors(edges_s, errors, words)
+
+
+def _words_between(segments: Sequence[_TimedWords], begin_s: float, end_s: float) -> list[str]:
+    """Return the words of all segments that overlap a range of time."""
+    # Single words have no times, so the range is wider than the utterance; `matches` chooses the
+    # part of it that fits.
+    words: list[str] = []
+    for segment_start_s, segment_end_s, segment_words in segments:
+        if segment_start_s < end_s and segment_end_s > begin_s:
+            words += segment_words
+    return words
 
 
 def matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[bool]:
