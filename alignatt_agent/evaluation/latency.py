@@ -174,4 +174,5 @@ def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
     for name, regime in REGIMES.items():
         if regime.distance_ms(longyaal_cu_ms) >= 0:
             return name, regime.highest_ms - longyaal_cu_ms
+    # Outside all regimes: negative below the lowest or above the highest limit.
     return "none", min(longyaal_cu_ms, REGIMES["high"].highest_ms - longyaal_cu_ms)

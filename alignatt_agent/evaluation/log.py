@@ -176,6 +176,7 @@ def _add_line(log: Log, streams: dict[str, TalkLog], number: int, line: dict[str
                 raise ValueError("metadata lacks wav_name")
     else:
         chunk = _chunk(number, line)
+        # A server's log mixes the streams of its clients, so only the id tells them apart.
         stream = streams.get(str(line["id"]))
         if stream is None:
             raise ValueError(f"no earlier line names the recording of stream {line['id']}")

@@ -59,6 +59,7 @@ class RunFiles:
     def clean(self, keep: Collection[Path] = ()) -> None:
         """Create the folder and remove the files of an earlier run, except ``keep``."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # All attributes are paths, and only the folder is not a file.
         for path in {*vars(self).values()} - {self.folder, *keep}:
             path.unlink(missing_ok=True)
 

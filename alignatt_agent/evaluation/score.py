@@ -26,6 +26,7 @@ _TSV_NAMES = {
     "longyaal_cu_ms": "LongYAAL (CU)",
     "longyaal_ca_ms": "LongYAAL (CA)",
 }
+# Simulstream's scorer writes no file; it prints the representation of its result.
 _STREAM_LAAL = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
 )

@@ -60,6 +60,7 @@ def text_notes(texts: Sequence[str], noun: str) -> list[str]:
 
 def _is_misread(text: str) -> bool:
     """Return whether the bytes of ``text`` in a Western encoding are other text in UTF-8."""
+    # The two encodings differ in the 32 characters from 0x80 to 0x9F, e.g. in quotation marks.
     for encoding in ("iso-8859-1", "cp1252"):
         try:
             return text.encode(encoding).decode("utf-8") != text
