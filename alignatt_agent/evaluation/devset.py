@@ -128,9 +128,8 @@ def load_devset(
                 f"by file stem: list the segments of each talk together, and use different stems"
             )
     references = {target: root / "ref" / f"{target}.txt" for target in targets}
-    transcript: Path | None = root / "ref" / f"{source}.txt"
-    if not transcript.is_file():
-        transcript = None
+    transcript_path = root / "ref" / f"{source}.txt"
+    transcript = transcript_path if transcript_path.is_file() else None
     # Each file is checked once, also if the spoken language is one of the targets.
     texts = dict.fromkeys(references.values())
     if transcript is not None:

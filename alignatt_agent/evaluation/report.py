@@ -176,11 +176,11 @@ def _scores(results: Sequence[Result], ceilings: Ceilings) -> tuple[list[str], l
         }
         scored.append((OFFLINE, ceiling["signature"]["target"], values, CEILING))
     rows: list[list[str]] = []
-    for config, target, values, regime in scored:
+    for config, target, row_values, regime in scored:
         row = [config, target]
         for name in names:
             form, _ = _COLUMNS[name]
-            row.append(_number(values.get(name), form))
+            row.append(_number(row_values.get(name), form))
         row.append(regime)
         rows.append(row)
     return names, rows
