@@ -105,8 +105,9 @@ def paced_latency(
             segment_means_s.append(float(np.mean(counted)))
     if not lags_s:
         raise ValueError("no unit was emitted")
-    # A slope needs two different times.
-    growth = linear_regression(ideal_s, lags_s).slope if len(set(ideal_s)) > 1 else 0.0
+    growth = 0.0
+    if len(set(ideal_s)) > 1:  # a slope needs two different times
+        growth = linear_regression(ideal_s, lags_s).slope
     figures = {
         "longyaal_ms": 1000 * np.mean(segment_means_s) if segment_means_s else np.nan,
         "mean_ms": 1000 * np.mean(lags_s),

@@ -266,7 +266,9 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    if value is None:
+        return "-"
+    return format(value, form)
 
 
 def _timeline(files: RunFiles) -> str:
