@@ -29,6 +29,7 @@ from tabulate import tabulate
 
 from lab import commands
 from lab.results_pages import rows
+from lab.results_pages.cells import Cells
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS, README = ROOT / "lab/results", ROOT / "docs/results", ROOT / "README.md"
@@ -39,7 +40,12 @@ OFFLINE = ("offline", "micro-follows-offline")
 MARKED = {README: ("real", "embedded"), MODELS: ("policies",), EVIDENCE: ("real-policies",)}
 """Pages of which only the marked tables are generated."""
 
-_KEPT = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "stream_laal_cu_ms", "paced")
+_STREAMED = (
+    *("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "stream_laal_cu_ms"),
+    *("paced", "transcript"),
+)
+_OFFLINE = ("bleu", "chrf", "wer", "wer_interval")
+"""Scores in the rows of streamed and off-line runs."""
 
 Table = dict[str, Any]
 """A table of ``pages.yaml``."""
@@ -65,52 +71,77 @@ def _with_table(text: str, name: str, path: Path) -> str:
     _, mark_end, after = rest.partition(end)
     if not mark_begin or not mark_end:
         raise SystemExit(f"{path} lacks the lines <!-- {name} --> and <!-- /{name} -->")
-    table = markdown(PAGES[name], *map(_read, PAGES[name]["files"]))
+    files = [_read(file) for file in PAGES[name]["files"]]
+    table = markdown(PAGES[name], *files)
     return f"{before}{begin}\n{table}\n\n{end}{after}"
 
 
 def page(shown: Table, root: Path = ROOT) -> str:
     """Return a page; for another root, files and tables may be missing."""
-    parts = [f"# {shown['title']}"]
-    parts.append("`python -m lab.results_pages` generates this page from the listed JSON files.")
+    parts = [
+        f"# {shown['title']}",
+        "`python -m lab.results_pages` generates this page from the listed JSON files.",
+    ]
     for table in shown["tables"]:
-        files = [x for x in table["files"] if root == ROOT or _path(x, root).exists()]
-        if files:
-            parts += [f"## {table['title']}", *([table["note"]] if "note" in table else [])]
-            parts += [markdown(table, *(_read(name, root) for name in files))]
-            parts += [_origin({**table, "files": files}, root)]
+        names = table["files"]
+        if root != ROOT:
+            # Figures of another machine may lack some measurements.
+            names = [name for name in names if _path(name, root).exists()]
+        if names:
+            parts += _section(table, names, root)
     return "\n\n".join(parts) + "\n"
+
+
+def _section(table: Table, names: Sequence[str], root: Path) -> list[str]:
+    """Return heading, note, table and origin of the figures."""
+    parts = [f"## {table['title']}"]
+    if "note" in table:
+        parts.append(table["note"])
+    files = [_read(name, root) for name in names]
+    parts.append(markdown(table, *files))
+    origins = [_origin(name, root) for name in names]
+    if "command" in table:
+        origins += ["", "```sh", table["command"], "```"]
+    parts.append("\n".join(origins))
+    return parts
 
 
 def markdown(table: Table, *files: rows.Row) -> str:
     """Format a table from the content of its files."""
-    columns, cells = table["columns"], rows.Cells()
     select = getattr(rows, table.get("rows", "listed"))
-    found = [
-        [cells.vformat(template, (), row) for template in columns.values()]
-        for row in select(*files)
+    formatter = Cells()
+    columns: dict[str, list[str]] = {title: [] for title in table["columns"]}
+    for row in select(*files):
+        for title, template in table["columns"].items():
+            columns[title].append(formatter.vformat(template, (), row))
+    sides = [_side(cells) for cells in columns.values()]
+    return str(tabulate(columns, "keys", "pipe", colalign=sides, disable_numparse=True))
+
+
+def _side(cells: Sequence[str]) -> str:
+    """Align a column of figures to the right, and one with a word or code to the left."""
+    for cell in cells:
+        if cell[:1].isalpha() or cell.startswith("`"):
+            return "left"
+    return "right"
+
+
+def _origin(name: str, root: Path) -> str:
+    """Return a list item: a link to a JSON file, its commit, machine, dev set and versions."""
+    data = _read(name, root)
+    path = _path(name, root)
+    facts = [f"[{path.name}](../../{path.relative_to(root)})"]
+    for key, value in data.get("recorded", {}).items():
+        facts.append(f"{key} {value}")
+    # Files of scores keep the description of the machine in their signature.
+    about = data.get("signature", data)
+    # Few files name all of these.
+    facts += [about[key] for key in ("device", "devset") if isinstance(about.get(key), str)]
+    versions = about.get("versions", {})
+    facts += [
+        f"{package} {versions[package]}" for package in ("vllm", "torch") if package in versions
     ]
-    begins = [{cell[:1] for cell in column} for column in zip(*found, strict=True)]
-    texts = [any(first.isalpha() or first == "`" for first in column) for column in begins]
-    sides = ["left" if text else "right" for text in texts]
-    return str(tabulate(found, list(columns), "pipe", colalign=sides, disable_numparse=True))
-
-
-def _origin(table: Table, root: Path) -> str:
-    lines = []
-    for name in table["files"]:
-        data = _read(name, root)
-        about = data.get("signature", data)
-        versions = about.get("versions", {})
-        path = _path(name, root)
-        facts = [f"[{path.name}](../../{path.relative_to(root)})"]
-        facts += map(" ".join, data.get("recorded", {}).items())
-        facts += [about[key] for key in ("device", "devset") if isinstance(about.get(key), str)]
-        facts += [f"{key} {versions[key]}" for key in ("vllm", "torch") if key in versions]
-        lines.append("* " + ", ".join(facts))
-    if "command" in table:
-        lines += ["", "```sh", table["command"], "```"]
-    return "\n".join(lines)
+    return "* " + ", ".join(facts)
 
 
 def _path(name: str, root: Path) -> Path:
@@ -137,14 +168,16 @@ def add(path: Path, name: str) -> None:
 
 def add_devset(outputs: Path) -> None:
     """Collect the scores of the embedded dev set from the folders of its runs."""
-    streamed = _scores(outputs, RUNS, "scores.json", (*_KEPT, "transcript"))
+    streamed = _scores(outputs, RUNS, "scores.json", _STREAMED)
     if not streamed:
         raise SystemExit(f"{outputs} has no scores of {', '.join(RUNS)}: run make dev-low first")
-    offline = _scores(outputs, OFFLINE, "offline.json", ("bleu", "chrf", "wer", "wer_interval"))
+    offline = _scores(outputs, OFFLINE, "offline.json", _OFFLINE)
     signature = streamed[-1][0]
     content = {
         "recorded": _recorded(),
-        **{key: signature[key] for key in ("versions", "device", "audio")},
+        "versions": signature["versions"],
+        "device": signature["device"],
+        "audio": signature["audio"],
         "rows": [row for _, row in streamed],
         "offline": [row for _, row in offline],
     }
@@ -152,17 +185,19 @@ def add_devset(outputs: Path) -> None:
 
 
 def _scores(
-    outputs: Path, runs: Sequence[str], name: str, kept: Sequence[str]
+    outputs: Path, runs: Sequence[str], file_name: str, keys: Sequence[str]
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return signature and row of every target of the runs."""
-    found = []
+    signed_rows = []
     for run in runs:
-        for path in sorted((outputs / run).glob(f"*/{name}")):
+        for path in sorted((outputs / run).glob(f"*/{file_name}")):
             scores = json.loads(path.read_text(encoding="utf-8"))
             signature = scores["signature"]
-            about = {"run": run, "config": signature["config"], "target": path.parent.name}
-            found.append((signature, {**about, **{key: scores.get(key) for key in kept}}))
-    return found
+            row = {"run": run, "config": signature["config"], "target": path.parent.name}
+            for key in keys:
+                row[key] = scores.get(key)
+            signed_rows.append((signature, row))
+    return signed_rows
 
 
 def build_parser() -> argparse.ArgumentParser:

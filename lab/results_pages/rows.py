@@ -1,11 +1,11 @@
 """Select the rows of the tables of results from the JSON files."""
 
 import re
-from collections.abc import Container, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from inspect import cleandoc
 from itertools import groupby
 from operator import itemgetter
-from string import Formatter
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,46 +16,13 @@ Row = dict[str, Any]
 TARGETS = ("de", "it", "zh")
 
 
-class Cells(Formatter):
-    """Formats rows by the templates of ``pages.yaml``, which describes them."""
-
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
-        """Return a value, or ``None`` where the row has none."""
-        try:
-            return super().get_field(field_name, args, kwargs)
-        except KeyError:
-            return None, field_name
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        """Format a value, a list of values, or a figure with its interval."""
-        form, _, rest = format_spec.partition("*")
-        factor, _, unit = rest.partition(" ")
-        text = _text(value, form, float(factor or 1))
-        return f"{text} {unit}" if unit and text != "-" and not isinstance(value, str) else text
-
-
-def _text(value: Any, form: str, scale: float) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        known = any(item is not None for item in value)
-        return " / ".join(_text(item, form, scale) for item in value) if known else "-"
-    if isinstance(value, dict):
-        middle, *ends = (_text(value[key], form, scale) for key in ("value", "low", "high"))
-        return middle if ends[0] == "-" else f"{middle} [{', '.join(ends)}]"
-    return format(value * scale if scale != 1 else value, form)
-
-
-# ------------------------------------------------------------------ selections of rows
 def listed(*files: Row) -> Iterator[Row]:
     """Yield the files' own rows."""
-    yield from (row for data in files for row in data["rows"])
+    for data in files:
+        yield from data["rows"]
 
 
+# ------------------------------------------------------------------ policies
 def policies() -> Iterator[Row]:
     """Yield every policy and its keys, with the text of their docstrings."""
     yield from _described("all policies", Policy, {"name"}, "")
@@ -64,31 +31,78 @@ def policies() -> Iterator[Row]:
 
 
 def _described(
-    name: str, kind: type[BaseModel], without: Container[str], more: str
+    name: str, kind: type[BaseModel], without: Container[str], suffix: str
 ) -> Iterator[Row]:
-    meaning: dict[str, str] = {}
-    for parent in reversed(kind.__mro__):  # a class describes only the keys that it adds or changes
-        text = cleandoc(parent.__doc__ or "")
-        meaning |= re.findall(r"^    (\w+): (.+(?:\n     .+)*)", text, re.MULTILINE)
-    yield {"key": name, "default": "", "meaning": text.partition("\n")[0] + more}
+    meanings: dict[str, str] = {}
+    # A class describes only the keys that it adds or changes, so its parents come first.
+    for parent in reversed(kind.__mro__):
+        docstring = cleandoc(parent.__doc__ or "")
+        meanings |= re.findall(r"^    (\w+): (.+(?:\n     .+)*)", docstring, re.MULTILINE)
+    # The last docstring is that of the policy itself.
+    summary = docstring.partition("\n")[0]
+    yield {"key": name, "default": "", "meaning": summary + suffix}
     for key, field in kind.model_fields.items():
-        if key not in without:
-            told = " ".join(meaning[key].split())
-            yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": told}
+        if key in without:
+            continue
+        meaning = " ".join(meanings[key].split())
+        yield {"key": f"`{key}`", "default": f"`{field.default}`", "meaning": meaning}
 
 
+# ------------------------------------------------------------------ the embedded dev set
 def embedded_summary(data: Row) -> Iterator[Row]:
     """Yield one row per run of the completing translator, with lists over the targets."""
-    off = {"longyaal_cu_ms": "off-line", "longyaal_ca_ms": "", "rtf": ""}
-    for key, command, more in (("rows", "make ", {}), ("offline", "alignatt ", off)):
-        listed = [row for row in data[key] if "follows" not in row["run"]]
-        for run, group in groupby(listed, itemgetter("run")):
-            by_target = {row["target"]: row for row in group}
-            found = [by_target[code] for code in TARGETS if code in by_target]
-            lists = {name: [row.get(name) for row in found] for name in found[0]}
-            yield {**lists, "command": f"`{command}{run}`", **more}
+    for run, rows in _completing_runs(data["rows"]).items():
+        yield {**_lists(rows), "command": f"`make {run}`"}
+    for run, rows in _completing_runs(data["offline"]).items():
+        yield {
+            **_lists(rows),
+            "longyaal_cu_ms": "off-line",
+            "longyaal_ca_ms": "",
+            "rtf": "",
+            "command": f"`alignatt {run}`",
+        }
 
 
+def _completing_runs(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each run of the completing translator, in the order of ``TARGETS``."""
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        if "follows" not in row["run"]:
+            runs.setdefault(row["run"], []).append(row)
+    for run in runs.values():
+        run.sort(key=lambda row: TARGETS.index(row["target"]))
+    return runs
+
+
+def _lists(rows: Sequence[Row]) -> Row:
+    """Return one row with the values of several rows as lists."""
+    lists: Row = {name: [] for name in rows[0]}
+    for row in rows:
+        for name, values in lists.items():
+            values.append(row.get(name))
+    return lists
+
+
+def devset(data: Row) -> Iterator[Row]:
+    """Yield streamed and off-line runs with their word error rates."""
+    for row in (*data["rows"], *data.get("offline", ())):
+        # Streamed runs have a part about the transcript, off-line runs have its figures.
+        transcript = row.get("transcript") or row
+        word_errors: Row | None = None
+        if transcript.get("wer") is not None:
+            low, high = transcript.get("wer_interval") or (None, None)
+            word_errors = {"value": transcript["wer"], "low": low, "high": high}
+        yield {**row, "wer": word_errors}
+
+
+def clock(data: Row) -> Iterator[Row]:
+    """Yield the runs that were replayed in real time."""
+    for row in data["rows"]:
+        if row.get("paced"):
+            yield row
+
+
+# ------------------------------------------------------------------ real models
 SUMMARIZED = {
     ("alignatt", "low"): "`laptop-low`",
     ("alignatt", "high"): "`laptop-high`",
@@ -100,16 +114,16 @@ SUMMARIZED = {
 def real_summary(claims: Row, offline: Row) -> Iterator[Row]:
     """Yield one row per policy with lists over the targets, and the off-line scores."""
     for (curve, label), name in SUMMARIZED.items():
-        runs = [_run(claims["targets"][code]["runs"], curve, label) for code in TARGETS]
-        row: Row = {"name": name, "target": list(TARGETS)}
-        for key in ("bleu", "chrf", "cu_ms"):
-            row[key] = [run[key]["value"] for run in runs]
-        yield row
+        figures = _figures_by_target(claims, curve, label)
+        yield {"name": name, "target": list(TARGETS), **figures}
     by_target = {row["signature"]["target"]: row for row in offline["rows"]}
-    row = {"name": "off-line", "target": list(TARGETS), "cu_ms": "off-line"}
-    for key in ("bleu", "chrf"):
-        row[key] = [by_target[code][key] for code in TARGETS]
-    yield row
+    yield {
+        "name": "off-line",
+        "target": list(TARGETS),
+        "cu_ms": "off-line",
+        "bleu": [by_target[code]["bleu"] for code in TARGETS],
+        "chrf": [by_target[code]["chrf"] for code in TARGETS],
+    }
 
 
 COMPARED = {
@@ -131,20 +145,27 @@ COMPARED = {
 def real_policies(claims: Row) -> Iterator[Row]:
     """Yield one row per policy with lists over the targets, and what `laptop-high` gains."""
     for (curve, label), name in COMPARED.items():
-        runs = [_run(claims["targets"][code]["runs"], curve, label) for code in TARGETS]
-        row: Row = {"name": name}
-        for key in ("bleu", "chrf", "cu_ms"):
-            row[key] = [run[key]["value"] for run in runs]
-        row["gain"] = [_gain(claims["differences"], code, curve, label) for code in TARGETS]
-        yield row
+        gains = [_gain(claims["differences"], code, curve, label) for code in TARGETS]
+        yield {"name": name, **_figures_by_target(claims, curve, label), "gain": gains}
+
+
+def _figures_by_target(claims: Row, curve: str, label: str) -> Row:
+    """Return the figures of a policy with a label, as lists over the targets."""
+    figures: Row = {"bleu": [], "chrf": [], "cu_ms": []}
+    for code in TARGETS:
+        run = _run(claims["targets"][code]["runs"], curve, label)
+        for key, values in figures.items():
+            values.append(run[key]["value"])
+    return figures
 
 
 def _gain(differences: list[Row], target: str, curve: str, label: str) -> Row | None:
     """Return the BLEU of `laptop-high` minus that of a policy, if it was computed."""
-    for item in differences:
-        compared = item["target"], item["point"], item["label"]
-        if compared == (target, "high", label) and item["curve"].startswith(curve):
-            return dict(item["bleu"])
+    for difference in differences:
+        compared = difference["target"], difference["point"], difference["label"]
+        # The name of a curve begins with its policy.
+        if compared == (target, "high", label) and difference["curve"].startswith(curve):
+            return dict(difference["bleu"])
     return None
 
 
@@ -156,20 +177,7 @@ def _run(runs: list[Row], curve: str, label: str) -> Row:
     raise KeyError(f"no run of {curve} with the label {label}")
 
 
-def devset(data: Row) -> Iterator[Row]:
-    """Yield streamed and off-line runs with their word error rates."""
-    for row in (*data["rows"], *data.get("offline", ())):
-        found = row.get("transcript") or row
-        low, high = found.get("wer_interval") or (None, None)
-        rate = {"value": found.get("wer"), "low": low, "high": high}
-        yield {**row, "wer": None if rate["value"] is None else rate}
-
-
-def clock(data: Row) -> Iterator[Row]:
-    """Yield the runs that were replayed in real time."""
-    yield from (row for row in data["rows"] if row.get("paced"))
-
-
+# ------------------------------------------------------------------ curves and claims
 def curves(*files: Row) -> Iterator[Row]:
     """Yield the points of the grid; a later file adds points."""
     points: dict[tuple[str, str], dict[str, Row]] = {}
@@ -178,15 +186,20 @@ def curves(*files: Row) -> Iterator[Row]:
             for run in target["runs"]:
                 points.setdefault((run["curve"], run["label"]), {})[code] = run
     for (curve, label), runs in points.items():
-        found = [runs.get(code) for code in TARGETS]
-        lists = {key: [run and run[key]["value"] for run in found] for key in ("bleu", "cu_ms")}
-        yield {"curve": curve, "label": label, **lists}
+        row: Row = {"curve": curve, "label": label, "bleu": [], "cu_ms": []}
+        for code in TARGETS:
+            run = runs.get(code)
+            # A point may be measured for some of the targets only.
+            row["bleu"].append(None if run is None else run["bleu"]["value"])
+            row["cu_ms"].append(None if run is None else run["cu_ms"]["value"])
+        yield row
 
 
 def points(data: Row) -> Iterator[Row]:
     """Yield the runs of a sweep, target by target, with their intervals."""
     for code, target in data["targets"].items():
-        yield from ({"target": code, **run} for run in target["runs"])
+        for run in target["runs"]:
+            yield {"target": code, **run}
 
 
 def bench(*files: Row) -> Iterator[Row]:
@@ -208,69 +221,99 @@ def claims(*files: Row) -> Iterator[Row]:
     margins: dict[tuple[str, str], Row | None] = {}
     for data in files:
         for code, target in data["targets"].items():
-            points = (run for run in target["runs"] if run["name"].startswith("operating"))
-            runs |= {(code, run["label"]): run for run in points}
-        for item in data["dominance"]["comparisons"]:
-            asked = item["rival"], item["latency"], item["quality"]
-            if asked == ("local_agreement", "cu_ms", "bleu"):
-                rivals = data["targets"][item["target"]]["runs"]
-                times = [x["cu_ms"]["value"] for x in rivals if x["curve"] == item["rival"]]
-                inside = min(times) <= item["latency_ms"] <= max(times)
-                margins[item["target"], item["point"]] = item["margin"] if inside else None
+            for run in target["runs"]:
+                if run["name"].startswith("operating"):
+                    runs[code, run["label"]] = run
+        margins |= _margins_over_agreement(data)
     for (code, point), run in runs.items():
-        ahead = margins[code, point] or "not comparable"
-        yield {**run, "point": point, "target": code, "margin": ahead}
+        margin = margins[code, point] or "not comparable"
+        yield {**run, "point": point, "target": code, "margin": margin}
+
+
+def _margins_over_agreement(data: Row) -> dict[tuple[str, str], Row | None]:
+    """Return BLEU margins over the curve of agreement, by target and operating point.
+
+    A margin is ``None`` where the latency of the point is outside the curve.
+    """
+    margins: dict[tuple[str, str], Row | None] = {}
+    for comparison in data["dominance"]["comparisons"]:
+        rival, target = comparison["rival"], comparison["target"]
+        if rival != "local_agreement":
+            continue
+        if (comparison["latency"], comparison["quality"]) != ("cu_ms", "bleu"):
+            continue
+        curve = [run for run in data["targets"][target]["runs"] if run["curve"] == rival]
+        latencies = [run["cu_ms"]["value"] for run in curve]
+        inside = min(latencies) <= comparison["latency_ms"] <= max(latencies)
+        margins[target, comparison["point"]] = comparison["margin"] if inside else None
+    return margins
 
 
 def ablation(finishes: Row, follows: Row) -> Iterator[Row]:
     """Yield changed settings, for both translators."""
-    for one, two in zip(*(data["ablation"]["de"] for data in (finishes, follows)), strict=True):
-        yield {"label": one["label"], "finishes": one, "follows": two}
+    settings = zip(finishes["ablation"]["de"], follows["ablation"]["de"], strict=True)
+    for completing, following in settings:
+        yield {"label": completing["label"], "finishes": completing, "follows": following}
 
 
+# ------------------------------------------------------------------ head sets
 def head_sets(*files: Row) -> Iterator[Row]:
     """Yield head sets with the number of their heads."""
-    yield from ({**data, "count": len(data["heads"])} for data in files)
+    for data in files:
+        yield {**data, "count": len(data["heads"])}
 
 
 def both_rows(*files: Row) -> Iterator[Row]:
     """Yield the held-out scores of head sets, for both conventions of a row."""
     for data in files:
-        for name, found in sorted(data["rows"].items()):
-            held_out = {**data["held_out"], **found}
-            yield {"direction": data["direction"], "row": name, **held_out}
+        for name, scores in sorted(data["rows"].items()):
+            yield {"direction": data["direction"], "row": name, **data["held_out"], **scores}
 
 
+# ------------------------------------------------------------------ the engine
 def race(data: Row) -> Iterator[Row]:
     """Yield the time per token of every contender, for both sizes of model."""
     for name in data["sizes"]["micro"]["race"]:
-        found = {key: size["race"].get(name, {}) for key, size in data["sizes"].items()}
-        times = {key: item.get("ms_per_token", {}).get("median") for key, item in found.items()}
-        yield {"name": name, **times}
+        row: Row = {"name": name}
+        for size, figures in data["sizes"].items():
+            contender = figures["race"].get(name, {})
+            row[size] = contender.get("ms_per_token", {}).get("median")
+        yield row
 
 
 def cost(data: Row) -> Iterator[Row]:
     """Yield each comparison with its interval, for both sizes of model."""
     for name in data["sizes"]["micro"]["percent"]:
-        found = {key: size["percent"][name] for key, size in data["sizes"].items()}
-        figures = {key: {**item, "value": item["percent"]} for key, item in found.items()}
-        yield {"name": name, **figures}
+        row: Row = {"name": name}
+        for size, figures in data["sizes"].items():
+            comparison = figures["percent"][name]
+            row[size] = {**comparison, "value": comparison["percent"]}
+        yield row
 
 
 def parity(data: Row) -> Iterator[Row]:
     """Yield one row per model and precision."""
     key = itemgetter("subject", "dtype")
     for (subject, dtype), group in groupby(sorted(data["cells"], key=key), key):
-        cells = list(group)
-        gaps = [cell["same_dtype"] for cell in cells]
-        yield {
-            "subject": subject,
-            "dtype": dtype,
-            "cells": len(cells),
-            "passed": sum(cell["passed"] for cell in cells),
-            "largest": max(gap["largest"] for gap in gaps),
-            "mean": max(gap["mean"] for gap in gaps),
-            "peaks": sum(gap["same_peak"] for gap in gaps) / (sum(x["rows"] for x in gaps) or 1),
-            "same": sum(cell["verdicts"]["same_settled"] for cell in cells),
-            "settled": sum(cell["verdicts"]["settled"] for cell in cells),
-        }
+        yield {"subject": subject, "dtype": dtype, **_parity_figures(list(group))}
+
+
+def _parity_figures(cells: Sequence[Row]) -> Row:
+    """Return the figures of several cells of the parity matrix together."""
+    totals: Counter[str] = Counter()
+    for cell in cells:
+        totals["passed"] += cell["passed"]
+        totals["rows"] += cell["same_dtype"]["rows"]
+        totals["same_peak"] += cell["same_dtype"]["same_peak"]
+        totals["same"] += cell["verdicts"]["same_settled"]
+        totals["settled"] += cell["verdicts"]["settled"]
+    return {
+        "cells": len(cells),
+        "passed": totals["passed"],
+        "largest": max(cell["same_dtype"]["largest"] for cell in cells),
+        "mean": max(cell["same_dtype"]["mean"] for cell in cells),
+        # Without compared rows, the share is 0.
+        "peaks": totals["same_peak"] / (totals["rows"] or 1),
+        "same": totals["same"],
+        "settled": totals["settled"],
+    }

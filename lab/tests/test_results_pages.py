@@ -6,6 +6,7 @@ import pytest
 
 from lab.results_pages import __main__ as results_pages
 from lab.results_pages import rows
+from lab.results_pages.cells import Cells
 
 
 def test_the_committed_pages_are_those_of_the_json():
@@ -48,7 +49,7 @@ def test_scores_of_the_dev_set_are_collected(folders):
     data = json.loads((folders / "RESULTS/devset.json").read_text())
     (row,) = rows.embedded_summary(data)
     columns = results_pages.PAGES["embedded"]["columns"].values()
-    cells = [rows.Cells().vformat(template, (), row) for template in columns]
+    cells = [Cells().vformat(template, (), row) for template in columns]
     assert cells == ["`make dev-low`", "de", "76.3", "88.4", "1.77 s", "1.84 s", "0.12"]
     with pytest.raises(SystemExit, match="run make dev-low first"):
         results_pages.add_devset(folders / "nothing")
