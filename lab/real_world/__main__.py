@@ -44,43 +44,70 @@ SCRIPTED = {
     "curves": "curves-*/*.json",
     "page": "real.md",
 }
+QUICK_PARTS = 25
+"""`--quick` takes one of so many parts of the data."""
+
 STEPS = ("models", "speech", "recordings", "pairs", "heads", "curves", "page")
 
 
-def make(step: str, output: Path, seed: int, quick: bool) -> Iterator[tuple[str, list[Path]]]:
+Results = Iterator[tuple[str, list[Path]]]
+"""Names and files of the results of a step."""
+
+
+def make(step: str, output: Path, seed: int, quick: bool) -> Results:
     """Run the missing parts of a step; yield the names and files of its results."""
     if step in SCRIPTED:
         script = Path(__file__).with_name("steps.sh")
         command = ["sh", "-eu", script, step, output, sys.executable, "quick" * quick]
         subprocess.run(command, check=True)
-        yield step, [*output.glob(SCRIPTED[step])]
+        yield step, list(output.glob(SCRIPTED[step]))
     elif step == "models":
         yield from checkpoints(output)
+    elif step == "speech":
+        yield from dev_sets(output, seed, quick)
     else:
-        parts = 25 if quick else 1
-        spoken, pairs = handbook.divide(seed, parts=parts)
-        for number, name in enumerate(spoken if step == "speech" else ()):
-            if not (output / name / "audio-segments.yaml").exists():
-                devset.write(output / name, spoken[name], seed + 100 * number)
-            yield name, [path for path in (output / name).rglob("*") if path.is_file()]
-        for code, found in [*pairs.items()][: 1 if quick else None] if step == "pairs" else ():
-            files = [output / f"pairs/en-{code}{part}.tsv" for part in ("", ".held-out")]
-            if not all(path.exists() for path in files):
-                links.write(files, code, found, output / "tools", parts)
-            yield f"en-{code}", files
+        yield from calibration_pairs(output, seed, quick)
 
 
-def checkpoints(output: Path) -> Iterator[tuple[str, list[Path]]]:
+def dev_sets(output: Path, seed: int, quick: bool) -> Results:
+    """Write the missing dev sets."""
+    spoken, _ = handbook.divide(seed, parts=QUICK_PARTS if quick else 1)
+    for number, (name, sentences) in enumerate(spoken.items()):
+        folder = output / name
+        if not (folder / "audio-segments.yaml").exists():
+            # Each talk adds its number to the seed, so the sets are a hundred apart.
+            devset.write(folder, sentences, seed + 100 * number)
+        yield name, [path for path in folder.rglob("*") if path.is_file()]
+
+
+def calibration_pairs(output: Path, seed: int, quick: bool) -> Results:
+    """Write the missing files of pairs, with ``quick`` of the first target only."""
+    parts = QUICK_PARTS if quick else 1
+    _, pairs = handbook.divide(seed, parts=parts)
+    codes = list(pairs)
+    if quick:
+        codes = codes[:1]
+    for code in codes:
+        chosen = output / f"pairs/en-{code}.tsv"
+        held_out = output / f"pairs/en-{code}.held-out.tsv"
+        if not chosen.exists() or not held_out.exists():
+            links.write([chosen, held_out], code, pairs[code], output / "tools", parts)
+        yield f"en-{code}", [chosen, held_out]
+
+
+def checkpoints(output: Path) -> Results:
     """Print sizes, licenses and the free disk space; download models to the hub's cache."""
     entries = models.ARTIFACTS["models"]
     for entry in entries:
-        size, missing = models.size_of(entry) / 1e6, models.missing(entry) / 1e6
-        sizes = f"{size:,.0f} MB, {missing:,.0f} MB missing"
+        size_mb = models.size_of(entry) / 1e6
+        missing_mb = models.missing(entry) / 1e6
+        sizes = f"{size_mb:,.0f} MB, {missing_mb:,.0f} MB missing"
         print(f"{entry['path']}: {sizes}, license {entry['license']}")
-    print(require_disk(sum(map(models.missing, entries))), flush=True)
+    missing_bytes = sum(map(models.missing, entries))
+    print(require_disk(missing_bytes), flush=True)
     for entry in entries:
         snapshot = models.obtain(entry, output / "wheels")
-        yield f"{entry['path']}@{entry['revision']}", [*snapshot.iterdir()]
+        yield f"{entry['path']}@{entry['revision']}", list(snapshot.iterdir())
     # A process of its own, because a conversion leaves 2 GB of memory occupied.
     subprocess.run([sys.executable, "-m", "alignatt_agent.cli", "fetch", "laptop-low"], check=True)
 
@@ -110,16 +137,22 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
-    there = {tool: shutil.which(tool) for tool in ("flite", "sox")}
-    for package, found in {**there, "debian-handbook": handbook.HTML.is_dir()}.items():
-        if not found:
+    installed = {
+        "flite": shutil.which("flite") is not None,
+        "sox": shutil.which("sox") is not None,
+        "debian-handbook": handbook.HTML.is_dir(),
+    }
+    for package, is_installed in installed.items():
+        if not is_installed:
             raise AlignAttError(f"{package} is not installed: run apt-get install {package}")
-    quick, output = arguments.quick, arguments.output.expanduser()
-    output = output / "quick" if quick else output
+    output = arguments.output.expanduser()
+    if arguments.quick:
+        output = output / "quick"
     try:
-        for step in (name for name in STEPS if name in arguments.only):
-            for name, files in make(step, output, arguments.seed, quick):
-                print(f"{step}: {name}: {described(files)}", flush=True)
+        for step in STEPS:
+            if step in arguments.only:
+                for name, files in make(step, output, arguments.seed, arguments.quick):
+                    print(f"{step}: {name}: {described(files)}", flush=True)
     except subprocess.CalledProcessError as error:
         raise FetchError(f"{error} See its message above. The same command resumes.") from None
     return 0

@@ -9,6 +9,7 @@ import html
 import random
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,12 +39,18 @@ class Sentence(NamedTuple):
 
     def keys(self) -> list[str]:
         """Return all texts in the form for comparison: letters and digits in lower case."""
-        texts = map(str.casefold, (self.source, *self.targets.values()))
-        return ["".join(filter(str.isalnum, text)) for text in texts]
+        keys = []
+        for text in (self.source, *self.targets.values()):
+            characters = filter(str.isalnum, text.casefold())
+            keys.append("".join(characters))
+        return keys
 
     def speakable(self) -> bool:
         """Whether a talk may contain it."""
-        return 8 <= len(self.source.split()) <= 24 and not _HARD_TO_SAY.search(self.source)
+        # Voices are silent about brackets and quotation marks.
+        if _HARD_TO_SAY.search(self.source):
+            return False
+        return 8 <= len(self.source.split()) <= 24
 
 
 Sets = dict[str, list[Sentence]]
@@ -51,17 +58,24 @@ Sets = dict[str, list[Sentence]]
 
 def read(code: str, root: Path = HTML) -> list[Sentence]:
     """Return all sentence pairs of a target language, in the order of the pages."""
-    found, spaced = [], language(code).spaced
+    spaced = language(code).spaced
+    sentences: list[Sentence] = []
     for page in sorted((root / "en-US").glob("*.html")):
-        sides = _paragraphs(page), _paragraphs(root / FOLDERS[code] / page.name)
-        if len(sides[0]) == len(sides[1]):
-            for number, (english, translated) in enumerate(zip(*sides, strict=True)):
-                split = _SPACED.split if spaced else _UNSPACED.findall
-                both = _SPACED.split(english), split(translated)
-                if len(both[0]) == len(both[1]):
-                    pairs = (pair for pair in zip(*both, strict=True) if _usable(*pair, spaced))
-                    found += [Sentence(page.stem, number, x, {code: y}) for x, y in pairs]
-    return found
+        paragraphs = _paired(_paragraphs(page), _paragraphs(root / FOLDERS[code] / page.name))
+        for number, (english, translated) in enumerate(paragraphs):
+            split = _SPACED.split if spaced else _UNSPACED.findall
+            for source, target in _paired(_SPACED.split(english), split(translated)):
+                if _usable(source, target, spaced):
+                    sentence = Sentence(page.stem, number, source, {code: target})
+                    sentences.append(sentence)
+    return sentences
+
+
+def _paired(english: Sequence[str], translated: Sequence[str]) -> list[tuple[str, str]]:
+    """Pair texts in order; without equally many texts there are no pairs."""
+    if len(english) != len(translated):
+        return []
+    return list(zip(english, translated, strict=True))
 
 
 def divide(seed: int, root: Path = HTML, parts: int = 1) -> tuple[Sets, Sets]:
@@ -70,50 +84,89 @@ def divide(seed: int, root: Path = HTML, parts: int = 1) -> tuple[Sets, Sets]:
     The sizes of the dev sets are divided by ``parts``.
     """
     pairs = {code: read(code, root) for code in FOLDERS}
+    pages = _speakable_pages(pairs)
+    # All draws come from one generator, so their order decides what a seed writes.
+    rng = random.Random(seed)
+    undealt = [page for page, sentences in sorted(pages.items()) if len(sentences) >= FEWEST]
+    rng.shuffle(undealt)
+    dev_sets: Sets = {}
+    dealt_pages: set[str] = set()
+    dealt_texts: set[str] = set()
+    for name, whole_size in SIZES.items():
+        size = whole_size // parts
+        spoken: list[Sentence] = []
+        while len(spoken) < size:
+            if not undealt:
+                raise AlignAttError(f"{name}: {len(spoken)} of {size} sentences found")
+            page = undealt.pop()
+            dealt_pages.add(page)
+            new = [sentence for sentence in pages[page] if dealt_texts.isdisjoint(sentence.keys())]
+            spoken += new[: size - len(spoken)]
+            # A sentence that no longer fits into the set is not dealt to another one either.
+            for sentence in pages[page]:
+                dealt_texts.update(sentence.keys())
+        dev_sets[name] = spoken
+    calibration: Sets = {}
+    for code, sentences in pairs.items():
+        calibration[code] = _undealt(sentences, dealt_pages, dealt_texts)
+        rng.shuffle(calibration[code])
+    return dev_sets, calibration
+
+
+def _speakable_pages(pairs: Sets) -> Sets:
+    """Return the first ``TALK`` speakable sentences of every page, with all spoken targets."""
     targets: dict[str, dict[str, str]] = defaultdict(dict)
     for code in SPOKEN:
         for pair in pairs[code]:
             targets[pair.source].setdefault(code, pair.targets[code])
-    pages: dict[str, list[Sentence]] = defaultdict(list)
+    pages: Sets = defaultdict(list)
     for pair in pairs[SPOKEN[0]]:
-        whole = pair._replace(targets=targets.pop(pair.source, {}))  # a sentence counts once
-        if len(whole.targets) == len(SPOKEN) and pair.speakable() and len(pages[pair.page]) < TALK:
-            pages[pair.page].append(whole)
-    rng, taken, known = random.Random(seed), set[str](), set[str]()
-    dealt = [page for page, spoken in sorted(pages.items()) if len(spoken) >= FEWEST]
-    rng.shuffle(dealt)
-    sets: dict[str, list[Sentence]] = {name: [] for name in SIZES}
-    for name, spoken in sets.items():
-        while len(spoken) < (size := SIZES[name] // parts):
-            if not dealt:
-                raise AlignAttError(f"{name}: {len(spoken)} of {size} sentences found")
-            taken.add(page := dealt.pop())
-            new = [said for said in pages[page] if not known & {*said.keys()}]
-            spoken += new[: size - len(spoken)]
-            known = known.union(*(said.keys() for said in pages[page]))
-    kept = {}
-    for code, found in pairs.items():
-        left = (x for x in found if x.page not in taken and not known & {*x.keys()})
-        kept[code] = [*{x.keys()[0]: x for x in left}.values()]
-        rng.shuffle(kept[code])
-    return sets, kept
+        # A sentence counts once: its repetitions get no targets.
+        sentence = pair._replace(targets=targets.pop(pair.source, {}))
+        if len(sentence.targets) < len(SPOKEN) or not sentence.speakable():
+            continue
+        if len(pages[sentence.page]) < TALK:
+            pages[sentence.page].append(sentence)
+    return pages
+
+
+def _undealt(
+    sentences: Sequence[Sentence], dealt_pages: set[str], dealt_texts: set[str]
+) -> list[Sentence]:
+    """Return sentences that share no page and no text with the dev sets, each source once."""
+    by_source: dict[str, Sentence] = {}
+    for sentence in sentences:
+        source, *translations = sentence.keys()
+        if sentence.page not in dealt_pages and dealt_texts.isdisjoint([source, *translations]):
+            by_source[source] = sentence
+    return list(by_source.values())
 
 
 def _paragraphs(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    text = re.sub(r"(?s)<(pre|sup)\b.*?</\1>", "", text)
-    found = re.findall(r'<div class="para">(.*?)</div>', text, re.S)
-    bare = (html.unescape(re.sub(r"<[^>]+>", "", part)).replace("\u200b", "") for part in found)
-    return [" ".join(part.split()) for part in bare]
+    """Return the plain text of a page's paragraphs; a page that is not translated has none."""
+    if not path.is_file():
+        return []
+    page = path.read_text(encoding="utf-8")
+    # Listings and footnote marks are no part of a sentence.
+    page = re.sub(r"(?s)<(pre|sup)\b.*?</\1>", "", page)
+    paragraphs = []
+    for marked_up in re.findall(r'<div class="para">(.*?)</div>', page, re.S):
+        text = html.unescape(re.sub(r"<[^>]+>", "", marked_up))
+        # Zero-width spaces mark where a line may break.
+        words = text.replace("\u200b", "").split()
+        paragraphs.append(" ".join(words))
+    return paragraphs
 
 
 def _usable(source: str, target: str, spaced: bool) -> bool:
     """Whether a pair is a plain sentence with a different translation of similar length."""
-    words = {*source.lower().split()}
+    if not 6 <= len(source.split()) <= 32 or _PLAIN.fullmatch(source) is None:
+        return False
+    # Characters of the target per character of English.
     shortest, longest = (0.5, 2.0) if spaced else (0.15, 0.8)
-    return (
-        6 <= len(source.split()) <= 32
-        and _PLAIN.fullmatch(source) is not None
-        and shortest < len(target) / len(source) < longest
-        and len(words & {*target.lower().split()}) < len(words) / 2
-    )
+    if not shortest < len(target) / len(source) < longest:
+        return False
+    # A target that repeats half of the words was not translated.
+    words = set(source.lower().split())
+    repeated = words.intersection(target.lower().split())
+    return len(repeated) < len(words) / 2

