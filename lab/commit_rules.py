@@ -48,13 +48,14 @@ def main() -> None:
     heard = [make_talk(random.Random(seed), SENTENCES) for seed in range(TALKS)]
     if given is not None:
         heard = recorded_talks(json.loads(given.read_text("utf-8")))
+    sentences = sum(word.text.endswith(".") for talk in heard for word in talk)
     rows = []
     for rule, chunk_ms in itertools.product(("agreed", "ended"), CHUNKS_MS):
         settings = {"commit": rule, "hold_back_ms": 100.0}
         found = [stream(ErrorModel(t, i), chunk_ms, **settings) for i, t in enumerate(heard)]
         names = ("words", "lost", "doubled", "early", "relied", "cuts")
         counts = [sum(getattr(one, name) for one in found) for name in names]
-        ends = 100 * sum(one.false_ends for one in found) / sum(one.sentences for one in found)
+        ends = 100 * sum(one.false_ends for one in found) / sentences
         delays = np.percentile([delay for one in found for delay in one.delays], [50, 95])
         rows.append((rule, chunk_ms, *counts, round(ends, 1), *delays))
     head = ("rule", "chunk ms", "words", "lost", "doubled", "early", "relied on", "cuts in words")
