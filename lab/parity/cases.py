@@ -14,7 +14,7 @@ from alignatt_agent.config.agent_config import load_config
 from alignatt_agent.config.checkpoints import find_files, locate_one
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.resources import find_path, read_lines
 from alignatt_agent.engine.proof import CPU_MODES, GPU_MODES
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
@@ -103,7 +103,7 @@ class Subject:
             readout = Readout(self.heads, ROWS[number % 2])
             asks.append(Ask(prompt, gate_heads, 10 + 3 * (number % 3), readout))
         plain = [replace(ask, max_tokens=8, readout=None) for ask in short[:2]]
-        hits = []
+        hits: list[Call] = []
         for ask in short + long:
             if len(ask.prompt.token_ids) > 2 * BLOCK:
                 first = replace(ask, max_tokens=1, readout=None)
@@ -153,29 +153,34 @@ def _dequantized(path: Path) -> Path:
 def _sentences(path: Path, devset: Path, head_sets: str) -> list[Case]:
     """Sentences of a dev set, some in part translated, some after another sentence."""
     tokenizer = AutoTokenizer.from_pretrained(path)
-    english, *translations = (
-        (devset / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
-        for code in ("en", *TARGETS)
-    )
-    pairs, numbers = list(zip(TARGETS, translations, strict=True)), cycle(range(len(english)))
-    cases = []
+    english = read_lines(devset / "ref" / "en.txt")
+    numbers = cycle(range(len(english)))
+    cases: list[Case] = []
     for number in range(2 * len(TARGETS)):
-        code, translated = pairs[number % len(TARGETS)]
+        code = TARGETS[number % len(TARGETS)]
+        translated = read_lines(devset / "ref" / f"{code}.txt")
         builder = PromptBuilder(tokenizer, "English", language(code).name)
         heads = load_head_set(f"{head_sets}-en-{code}").top(8)
-        for count in (1 + number % 3 * 2, 10 + 3 * number)[: 1 + number % 2]:
+        counts = [1 + number % 3 * 2]
+        if number % 2 == 1:
+            # So many sentences are longer than a step.
+            counts.append(10 + 3 * number)
+        for count in counts:
             chosen = list(islice(numbers, count))
-            words = [word for i in chosen for word in english[i].split()]
-            target = tokenizer.encode(translated[chosen[0]], add_special_tokens=False)
+            words = " ".join(english[i] for i in chosen).split()
+            first = chosen[0]
+            target = tokenizer.encode(translated[first], add_special_tokens=False)
             history = History(builder, number % 2, BUDGET)  # of every other case
-            history = history.remember([(english[chosen[0] - 1], translated[chosen[0] - 1])])
+            history = history.remember([(english[first - 1], translated[first - 1])])
             cases.append((history.prompt(words, target[: number % 4]), heads))
     return cases
 
 
 def _random_prompts(gate_heads: tuple[Head, ...]) -> list[Case]:
     """Random ids; the source is somewhere in the middle."""
-    rng, cases = np.random.default_rng(7), []
+    rng = np.random.default_rng(7)
+    cases: list[Case] = []
+    # Lengths around the token budget of a step, and some that take two or three steps.
     for length in (20, 45, 70, 100, 127, 128, 130, 200, 333):
         ids = rng.integers(random_models.FIRST_PLAIN_ID, random_models.VOCABULARY, length)
         source = tuple(range(length // 2))

@@ -61,26 +61,32 @@ class Verdicts:
 
     def add(self, ours: Decisions, theirs: Decisions, *others: Decisions) -> None:
         """Add the decisions on one answer; ``others`` determine which are settled."""
-        for mine, reference, *rest in zip(ours, theirs, *others, strict=True):
-            settled = all(other == reference for other in rest)
-            self.settled += settled
-            self.same_settled += settled and mine == reference
+        for our_decision, reference, *further in zip(ours, theirs, *others, strict=True):
+            if further.count(reference) == len(further):
+                self.settled += 1
+                self.same_settled += our_decision == reference
 
 
 def decide(ask: Ask, draft: Draft, rows: AttentionRows) -> Decisions:
     """Let every gate decide on a draft with these rows, at several frontiers."""
     assert ask.readout is not None
     places = [ask.readout.heads.index(head) for head in ask.gate_heads]
-    gated = (part[:, places] for part in (rows.source, rows.prompt, rows.suffix))
-    draft = replace(draft, rows=AttentionRows(*gated))
+    gate_rows = AttentionRows(
+        rows.source[:, places],
+        rows.prompt[:, places],
+        rows.suffix[:, places],
+    )
+    draft = replace(draft, rows=gate_rows)
     width = rows.source.shape[-1]
+    # A short source has fewer frontiers, each of which counts once.
     frontiers = {max(1, width * part // FRONTIERS) for part in range(1, FRONTIERS + 1)}
-    decisions = [
-        AlignAtt(**settings).decide(draft, frontier)
-        for settings in GATES.values()
-        for frontier in sorted(frontiers)
-    ]
-    return [(decision.accepted, decision.reason) for decision in decisions]
+    decisions: Decisions = []
+    for settings in GATES.values():
+        gate = AlignAtt(**settings)
+        for frontier in sorted(frontiers):
+            decision = gate.decide(draft, frontier)
+            decisions.append((decision.accepted, decision.reason))
+    return decisions
 
 
 @dataclass
@@ -111,35 +117,39 @@ class Cell:
         self, asks: Sequence[Ask], captured: Sequence[RequestResult], plain: Sequence[RequestResult]
     ) -> None:
         """Compare answers with and without capture, and note every exceeded bound."""
-        pairs = list(zip(captured, plain, strict=True))
-        self.requests = len(pairs)
-        self.same_ids = sum(ours.sampled == theirs.sampled for ours, theirs in pairs)
-        self.same_logprobs = sum(ours.logprobs == theirs.logprobs for ours, theirs in pairs)
-        found, verdicts = self.problems, self.verdicts
+        self.requests = len(captured)
+        self.same_ids = self.same_logprobs = 0
+        for with_rows, without_rows in zip(captured, plain, strict=True):
+            self.same_ids += with_rows.sampled == without_rows.sampled
+            self.same_logprobs += with_rows.logprobs == without_rows.logprobs
+        problems = self.problems
         if not self.tokens:
-            found.append("no row was compared")
-        found += missed("token ids with and without capture", self.same_ids, self.requests)
-        found += missed("logprobs with and without capture", self.same_logprobs, self.requests)
-        if self.dtype == "float32" and (different := different_models(self.logprob_gap)):
-            found += different
-            return
+            problems.append("no row was compared")
+        problems += missed("token ids with and without capture", self.same_ids, self.requests)
+        problems += missed("logprobs with and without capture", self.same_logprobs, self.requests)
         if self.dtype == "float32":
-            found += self.same_dtype.missed_exactness()
+            # Rows of two different functions differ in any case.
+            different_functions = different_models(self.logprob_gap)
+            if different_functions:
+                problems += different_functions
+                return
+            problems += self.same_dtype.missed_exactness()
         elif self.trained:
-            found += self.same_dtype.missed_mean(self.floor)
+            problems += self.same_dtype.missed_mean(self.floor)
         if self.trained:
-            found += missed("decisions", verdicts.same_settled, verdicts.settled)
+            problems += missed("decisions", self.verdicts.same_settled, self.verdicts.settled)
         cached = [answer.cached for ask, answer in zip(asks, captured, strict=True) if ask.readout]
         if self.situation == "prefix" and not all(cached):
-            found.append("a prompt did not hit the prefix cache")
+            problems.append("a prompt did not hit the prefix cache")
         if self.situation in ("alone", "chunked") and any(cached):
-            found.append("a prompt hit the prefix cache")
+            problems.append("a prompt hit the prefix cache")
 
     def add_logprobs(self, answer: RequestResult, expected: FloatArray) -> None:
         """Include the log-probabilities of an answer; ``expected`` is ``[tokens, vocabulary]``."""
-        for found, row in zip(answer.logprobs, expected, strict=True):
-            tokens, values = zip(*found, strict=True)
+        for likely, row in zip(answer.logprobs, expected, strict=True):
+            tokens, values = zip(*likely, strict=True)
             gap = np.abs(np.array(values) - row[list(tokens)]).max()
+            # np.maximum keeps NaN, which `max` may lose.
             self.logprob_gap = float(np.maximum(self.logprob_gap, gap))
 
     def summary(self) -> dict[str, Any]:

@@ -24,10 +24,14 @@ LOGPROBS = 5
 """Log-probabilities of every token."""
 
 
+Answers = dict[str, list[RequestResult]]
+"""The results of an engine by situation."""
+
+
 # ------------------------------------------------------------------ the engine
 def in_new_process(
     model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
-) -> dict[str, list[RequestResult]]:
+) -> Answers:
     """Run an engine in its own process; without heads it has no worker of ours."""
     context = multiprocessing.get_context("spawn")
     with engine_environment(), ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -36,25 +40,31 @@ def in_new_process(
 
 def _run(
     model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
-) -> dict[str, list[RequestResult]]:
+) -> Answers:
     # Only the engine runs in this process, so every run forms the same batches.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
 
     engine = LLM(**engine_arguments("translation", model, heads), seed=0)
 
-    def call(asks: Sequence[Ask], cold: bool) -> list[RequestResult]:
+    def submit(asks: Sequence[Ask], cold: bool) -> list[RequestResult]:
         if cold:
             engine.reset_prefix_cache()
         batch = _Batch(engine, len(asks))
-        with ThreadPoolExecutor(len(asks)) as pool:
-            members = (_Member(batch, number) for number in range(len(asks)))
-            return list(pool.map(lambda one, ask: one.answer(heads, stops, ask), members, asks))
 
-    return {
-        name: [answer for one in calls for answer in call(one.asks, one.cold)]
-        for name, calls in situations.items()
-    }
+        def answer(number: int, ask: Ask) -> RequestResult:
+            return _Member(batch, number).answer(heads, stops, ask)
+
+        # A thread for each request, because each waits for the batch.
+        with ThreadPoolExecutor(len(asks)) as pool:
+            return list(pool.map(answer, range(len(asks)), asks))
+
+    answers: Answers = {}
+    for name, calls in situations.items():
+        answers[name] = []
+        for call in calls:
+            answers[name] += submit(call.asks, call.cold)
+    return answers
 
 
 class _Batch:
@@ -93,15 +103,19 @@ class _Member:
         served: Any = self
         tokens, readout = ask.max_tokens, ask.readout
         if readout is not None and not heads:
-            tokens, readout = tokens + (readout.row == "emitted"), None
+            # With capture, the row at the last emitted token takes one more step.
+            if readout.row == "emitted":
+                tokens += 1
+            readout = None
         draft = DraftEngine(served, heads, stops).draft(ask.prompt, tokens, readout)
         completion = self._output.outputs[0]
+        logprobs = []
+        for step in completion.logprobs:
+            likely = sorted((token, entry.logprob) for token, entry in step.items())
+            logprobs.append(tuple(likely))
         return RequestResult(
             sampled=tuple(completion.token_ids),
-            logprobs=tuple(
-                tuple(sorted((token, entry.logprob) for token, entry in step.items()))
-                for step in completion.logprobs
-            ),
+            logprobs=tuple(logprobs),
             cached=self._output.num_cached_tokens or 0,
             draft=draft,
         )
@@ -153,35 +167,56 @@ def measure(
         The judged cells of each model, mode and type, and one for each model and type with the
         gap of Transformers' fused attention to its eager one.
     """
-    for item in subjects:
-        references, situations = References(item.path, device), item.situations()
+    for subject in subjects:
+        references, situations = References(subject.path, device), subject.situations()
         stops = references.engine("float32", "eager").stops
         for dtype in dtypes:
-            seam = Cell(item.name, item.trained, SEAM, dtype, "sdpa")
+            seam = Cell(subject.name, subject.trained, SEAM, dtype, "sdpa")
             for mode, arguments in modes.items():
-                cells = [Cell(item.name, item.trained, mode, dtype, name) for name in situations]
+                cells = [Cell(subject.name, subject.trained, mode, dtype, x) for x in situations]
                 references.engine.cache_clear()  # frees memory for vLLM
                 engine = {**ENGINE, **arguments}
-                model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
-                answers = []
-                for how, heads in (("with", item.heads), ("without", ())):
-                    what = f"{item.name} {mode} {dtype} {how} capture"
-                    try:
-                        answers.append(in_new_process(model, heads, stops, situations))
-                    except Exception as error:  # the other engines are worth running
-                        for cell in cells:
-                            cell.problems.append(f"{what}: {type(error).__name__}: {error}")
-                        break
-                else:
-                    unseen = None if seam.tokens else seam
+                model = ModelConfig(path=str(subject.path), dtype=dtype, engine=engine)
+                answers, failure = _with_and_without(model, subject.heads, stops, situations)
+                if failure:
                     for cell in cells:
-                        asks = [ask for call in situations[cell.situation] for ask in call.asks]
-                        captured, plain = (found[cell.situation] for found in answers)
-                        fill(cell, asks, captured, plain, references, unseen)
+                        cell.problems.append(f"{subject.name} {mode} {dtype} {failure}")
+                else:
+                    _fill_all(cells, situations, answers, references, seam)
                 yield from cells
             if dtype == "float32":
                 seam.problems += seam.same_dtype.missed_exactness()
             yield seam
+
+
+def _with_and_without(
+    model: ModelConfig, heads: tuple[Head, ...], stops: frozenset[int], situations: Situations
+) -> tuple[list[Answers], str]:
+    """Return the answers with and without capture, and the failure of an engine or ``""``."""
+    answers: list[Answers] = []
+    for how, captured_heads in (("with", heads), ("without", ())):
+        try:
+            answers.append(in_new_process(model, captured_heads, stops, situations))
+        except Exception as error:  # the other engines are worth running
+            return answers, f"{how} capture: {type(error).__name__}: {error}"
+    return answers, ""
+
+
+def _fill_all(
+    cells: Sequence[Cell],
+    situations: Situations,
+    answers: Sequence[Answers],
+    references: References,
+    seam: Cell,
+) -> None:
+    """Fill the cells of one engine."""
+    captured, plain = answers
+    # The seam is a property of Transformers, so the drafts of the first engine suffice.
+    unmeasured_seam = None if seam.tokens else seam
+    for cell in cells:
+        name = cell.situation
+        asks = [ask for call in situations[name] for ask in call.asks]
+        fill(cell, asks, captured[name], plain[name], references, unmeasured_seam)
 
 
 def fill(
@@ -198,20 +233,21 @@ def fill(
         if captured_rows is None or ask.readout is None or not ids:
             continue
         cell.add_logprobs(answer, references.logprobs(ask.prompt, answer.sampled))
-        asked = (ask.prompt, ids, ask.readout)
-        same = references.rows(*asked, cell.dtype, "eager")
-        fused = references.rows(*asked, cell.dtype, "sdpa")
-        exact = references.rows(*asked, "float32", "eager")
-        each = (captured_rows, same, fused, exact)
-        ours, *theirs = (decide(ask, answer.draft, rows) for rows in each)
+        eager_rows = references.rows(ask.prompt, ids, ask.readout, cell.dtype, "eager")
+        fused_rows = references.rows(ask.prompt, ids, ask.readout, cell.dtype, "sdpa")
+        exact_rows = references.rows(ask.prompt, ids, ask.readout, "float32", "eager")
+        captured_decisions = decide(ask, answer.draft, captured_rows)
+        eager = decide(ask, answer.draft, eager_rows)
+        fused = decide(ask, answer.draft, fused_rows)
+        exact = decide(ask, answer.draft, exact_rows)
         cell.tokens += len(ids)
-        cell.same_dtype.add(captured_rows, same)
-        cell.floor.add(same, exact)
-        cell.verdicts.add(ours, *theirs)
+        cell.same_dtype.add(captured_rows, eager_rows)
+        cell.floor.add(eager_rows, exact_rows)
+        cell.verdicts.add(captured_decisions, eager, fused, exact)
         if seam is not None:
             seam.tokens += len(ids)
-            seam.same_dtype.add(fused, same)
-            seam.verdicts.add(theirs[1], theirs[0], theirs[2])
+            seam.same_dtype.add(fused_rows, eager_rows)
+            seam.verdicts.add(fused, eager, exact)
     cell.judge(asks, captured, plain)
     if cell.dtype == "float32" and cell.same_dtype.missed_exactness():
         cell.problems += bfloat16_constants(references.path, cell.same_dtype.largest)
