@@ -58,16 +58,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     from transformers.utils import logging  # reads the environment when it is imported
 
     logging.disable_progress_bar()
-    found = []
+    names = arguments.config or real_configurations()
     audio = talk(arguments.seconds)
+    rows, status = [], 0
     with tempfile.TemporaryDirectory(prefix="alignatt-rehearse-") as folder:
-        for rehearsal in run(arguments.config or real_configurations(), audio, Path(folder)):
-            found.append(rehearsal)
+        for rehearsal in run(names, audio, Path(folder)):
+            rows.append(asdict(rehearsal))
+            if rehearsal.problems:
+                status = 1
             for line in rehearsal.problems or ["ok"]:
                 languages = f"{rehearsal.source}-{rehearsal.target}"
                 print(f"{rehearsal.name} {languages}: {line}", flush=True)
-    print("\n" + tabulate(map(asdict, found), "keys", "plain"))
-    return int(any(rehearsal.problems for rehearsal in found))
+    print("\n" + tabulate(rows, "keys", "plain"))
+    return status
 
 
 def real_configurations() -> list[str]:
@@ -75,12 +78,14 @@ def real_configurations() -> list[str]:
 
     `make real` runs those of CTranslate2 on their own weights.
     """
-    names = known_resources("agent_configs", ".yaml")
-    configs = {name: load_config(name) for name in names}
-    paths = {name: config.models.translation.path for name, config in configs.items()}
-    runtimes = {name: config.models.asr.runtime for name, config in configs.items()}
-    real = [x for x in names if not paths[x].startswith(EMBEDDED) and runtimes[x] == "vllm"]
-    return sorted(real, key=lambda name: (paths[name], configs[name].speech.recognizer, name))
+    models_and_names = []
+    for name in known_resources("agent_configs", ".yaml"):
+        config = load_config(name)
+        model = config.models.translation.path
+        if model.startswith(EMBEDDED) or config.models.asr.runtime != "vllm":
+            continue
+        models_and_names.append((model, config.speech.recognizer, name))
+    return [name for _, _, name in sorted(models_and_names)]
 
 
 def talk(seconds: float) -> FloatArray:

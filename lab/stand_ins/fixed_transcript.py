@@ -84,15 +84,15 @@ def _teach(
     folder: Path,
 ) -> None:
     """Solve ``last``, the last linear layer, for the embeddings of the next tokens, and save it."""
-    found: list[torch.Tensor] = []
-    hook = last.register_forward_pre_hook(lambda _, arguments: found.append(arguments[0]))
+    captured: list[torch.Tensor] = []
+    hook = last.register_forward_pre_hook(lambda _, arguments: captured.append(arguments[0]))
     ids = torch.tensor([[*request, *said[:-1]]])
     run(ids)
     hook.remove()
-    wanted = model.get_output_embeddings().weight[said]
-    wanted = wanted / wanted.norm(dim=-1, keepdim=True)
-    inputs = found[0].reshape(-1, last.in_features)[-len(said) :]
-    last.weight.copy_((torch.linalg.pinv(inputs) @ wanted * _LOUD).T)
+    embeddings = model.get_output_embeddings().weight[said]
+    directions = embeddings / embeddings.norm(dim=-1, keepdim=True)
+    inputs = captured[0].reshape(-1, last.in_features)[-len(said) :]
+    last.weight.copy_((torch.linalg.pinv(inputs) @ directions * _LOUD).T)
 
     def logits() -> Any:
         return model.get_output_embeddings()(run(ids))[0, -len(said) :]
@@ -104,5 +104,6 @@ def _teach(
         raise ValueError(f"a stand-in did not learn its transcript: {answer} instead of {said}")
     path = folder / "model.safetensors"
     weights, taught = load_file(path), model.state_dict()
-    weights |= {name: taught[name].contiguous() for name in weights.keys() & taught.keys()}
+    for name in weights.keys() & taught.keys():
+        weights[name] = taught[name].contiguous()
     save_file(weights, path, metadata={"format": "pt"})

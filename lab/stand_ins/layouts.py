@@ -24,7 +24,7 @@ _SHALLOW = 12
 _CALM = 0.3
 """Factor on the queries of deeper ones, whose scores are not scaled down: with random weights each
 layer attends to one token, and 42 of them multiply the rounding of the first to 5e-4 (measured)."""
-_KEPT = (
+_PUBLISHED_SIZES = (
     *("num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
     *("layer_types", "num_kv_shared_layers"),
 )
@@ -32,10 +32,11 @@ _KEPT = (
 
 
 def _shape(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    kind, text = config["model_type"], config.get("text_config", config)
-    kept = {key: text[key] for key in _KEPT if key in text}
+    text = config.get("text_config", config)
+    sizes = {key: text[key] for key in _PUBLISHED_SIZES if key in text}
     # With the wide weights of shallow models, rounding grows too large in as many layers.
-    return kind.removesuffix("_v1_dense"), {**kept, "initializer_range": 0.05}
+    sizes["initializer_range"] = 0.05
+    return config["model_type"].removesuffix("_v1_dense"), sizes
 
 
 SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -48,8 +49,11 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 def chat_of(model: str) -> str:
     """Return the chat format of a published model, see ``random_models.FAMILIES``."""
-    own = Path(model).name.partition("-")[0]
-    return own if own in FAMILIES else SHAPES[model][0]
+    family = Path(model).name.partition("-")[0]
+    if family in FAMILIES:
+        return family
+    architecture, _ = SHAPES[model]
+    return architecture
 
 
 def write(model: str, folder: Path) -> Path:
@@ -67,13 +71,16 @@ def write(model: str, folder: Path) -> Path:
     ids = {"bos_token_id": tokenizer.bos_token_id, "pad_token_id": tokenizer.pad_token_id}
     text = config.get_text_config()
     vars(text).update(ids, eos_token_id=ends[0])
-    made = random_models.decoder(config, architecture, seed=0)
+    checkpoint = random_models.decoder(config, architecture, seed=0)
     if architecture == "gemma4" and text.num_hidden_layers > _SHALLOW:
-        for name, weight in made.named_parameters():
+        for name, weight in checkpoint.named_parameters():
             if name.endswith("q_norm.weight"):
                 weight.data.mul_(_CALM)
-    made.generation_config = GenerationConfig(**ids, eos_token_id=ends, do_sample=True, top_k=64)
-    made.save_pretrained(folder)
+    # As in published checkpoints, greedy decoding is not the default.
+    checkpoint.generation_config = GenerationConfig(
+        **ids, eos_token_id=ends, do_sample=True, top_k=64
+    )
+    checkpoint.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     if architecture == "gemma4":
         write_json(folder / "processor_config.json", TABLE["processor"])
@@ -109,7 +116,9 @@ def _as_published(path: Path, text: Any, silent: list[int]) -> None:
     for layer in range(first, text.num_hidden_layers):
         kind = text.layer_types[layer]
         twin = max(i for i in range(first) if text.layer_types[i] == kind)
-        own, other = (f"model.language_model.layers.{i}.self_attn." for i in (layer, twin))
         for name in ("k_proj.weight", "v_proj.weight", "k_norm.weight"):
-            weights[own + name] = torch.full_like(weights[other + name], torch.nan)
+            twin_weight = weights[f"model.language_model.layers.{twin}.self_attn.{name}"]
+            # Not a number, so that a layer that reads its unused weights is noticed.
+            unused = torch.full_like(twin_weight, torch.nan)
+            weights[f"model.language_model.layers.{layer}.self_attn.{name}"] = unused
     save_file(weights, path, metadata={"format": "pt"})

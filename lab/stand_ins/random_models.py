@@ -44,8 +44,9 @@ def write(architecture: str, folder: Path, *, seed: int = 0, **sizes: Any) -> Pa
     if architecture not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {architecture!r}; expected {list(ARCHITECTURES)}")
     config = AutoConfig.for_model(**{**tiny(architecture), **sizes})
-    own = seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture)
-    model = decoder(config, architecture, own)
+    # Each architecture draws other weights for the same seed.
+    model_seed = seed * len(ARCHITECTURES) + ARCHITECTURES.index(architecture)
+    model = decoder(config, architecture, model_seed)
     ids = {name: _TINY[name] for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     model.generation_config = GenerationConfig(**ids)
     model.save_pretrained(folder)

@@ -71,12 +71,14 @@ def stand_in(config: AgentConfig, folder: Path) -> AgentConfig:
     """Write stand-ins for the models of a configuration, each name once."""
     models: dict[str, ModelConfig] = {}
     with engine_environment():
+        # The three engines of a configuration share a GPU.
         share = {} if on_cpu() else {SHARE: 0.1}
     for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         transcribes = model.path == config.models.asr.path
         # A recognizer is another model. Head sets name a model by the last part of its path.
-        path = folder / (config.speech.recognizer if transcribes else "") / Path(model.path).name
+        parent = folder / config.speech.recognizer if transcribes else folder
+        path = parent / Path(model.path).name
         if not path.exists():
             _write(role, config, path)
         engine = {**model.engine, **share}
@@ -108,31 +110,48 @@ def rehearse(
     file = folder / f"{Path(name).stem}.yaml"
     file.write_text(config.to_yaml(), encoding="utf-8")
     rows = ""
-    own = [config.target_language] if config.target_language else OTHERS
-    targets = [code.replace(ANY, "fr") for code in config.head_sets] or own
-    spoken = (config.source_language, *(SPOKEN if config.models.aligner is None else ()))
-    for source, target in product(spoken, targets):
-        found = Rehearsal(name, model, refused, target, source, problems=problems)
+    for source, target in product(_sources(config), _targets(config)):
+        rehearsal = Rehearsal(name, model, refused, target, source, problems=problems)
         try:
             AlignAttAgent.load_model(yaml_config(str(file)))
+            # Rows are those of the model, so one comparison covers all targets.
             if config.head_sets and not rows:
                 rows, missed = _compare(AlignAttAgent.runtime.resolve(config))
                 problems += missed
-            stream(found, yaml_config(str(file)), audio, gated=bool(config.head_sets))
+            stream(rehearsal, yaml_config(str(file)), audio, gated=bool(config.head_sets))
         except AlignAttError as error:
             problems.append(str(error))
-        found.rows, found.seconds = rows, time.monotonic() - begin
-        yield found
+        rehearsal.rows = rows
+        rehearsal.seconds = time.monotonic() - begin
+        yield rehearsal
         begin, problems = time.monotonic(), []  # those of all targets are reported once
 
 
-def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
-    """Stream ``audio``, ``[samples]``, through a new agent; ``found`` takes the result."""
+def _sources(config: AgentConfig) -> list[str]:
+    """Return the spoken languages, of which there are more without an aligner."""
+    sources = [config.source_language]
+    if config.models.aligner is None:
+        sources += SPOKEN
+    return sources
+
+
+def _targets(config: AgentConfig) -> list[str]:
+    """Return the targets with a head set, or else the configured target or two others."""
+    if config.head_sets:
+        # A head set for any target is read for one of them.
+        return [code.replace(ANY, "fr") for code in config.head_sets]
+    if config.target_language:
+        return [config.target_language]
+    return list(OTHERS)
+
+
+def stream(rehearsal: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: bool) -> None:
+    """Stream ``audio``, ``[samples]``, through a new agent; ``rehearsal`` takes the result."""
     steps: list[Step] = []
     agent, runtime = AlignAttAgent(config), AlignAttAgent.runtime
     failures = len(runtime.failures)
-    agent.set_source_language(found.source)
-    agent.set_target_language(found.target)
+    agent.set_source_language(rehearsal.source)
+    agent.set_target_language(rehearsal.target)
     size = round(agent.speech_chunk_size * SAMPLE_RATE)
     runtime.observer = steps.append
     try:
@@ -140,15 +159,19 @@ def stream(found: Rehearsal, config: SimpleNamespace, audio: FloatArray, gated: 
         outputs.append(agent.end_of_stream())
     finally:
         runtime.observer = None
-    units = [unit for step in steps for unit in step.units]
-    found.chunks, found.units = len(outputs), len(units)
-    found.tokens = sum(step.accepted for step in steps)
-    found.sentences = sum(len(step.heard.sentences) for step in steps)
-    found.drafts_with_rows = sum(bool(step.gated and step.gated.words) for step in steps)
-    found.problems += runtime.failures[failures:]
-    found.problems += _lost(steps, units, outputs, language(found.target))
-    if gated and not found.drafts_with_rows:
-        found.problems.append("no rows were read, although there is a head set")
+    units: list[str] = []
+    for step in steps:
+        units += step.units
+        rehearsal.tokens += step.accepted
+        rehearsal.sentences += len(step.heard.sentences)
+        if step.gated and step.gated.words:
+            rehearsal.drafts_with_rows += 1
+    rehearsal.chunks = len(outputs)
+    rehearsal.units = len(units)
+    rehearsal.problems += runtime.failures[failures:]
+    rehearsal.problems += _lost(steps, units, outputs, language(rehearsal.target))
+    if gated and not rehearsal.drafts_with_rows:
+        rehearsal.problems.append("no rows were read, although there is a head set")
 
 
 def _lost(
@@ -158,8 +181,9 @@ def _lost(
     problems = []
     text = "".join(output.new_string for output in outputs)
     # Each unit is a word of the log, even if it continues an emitted word.
-    words = [word for unit in units for word in unit.split()]
-    joined = (" " if target.spaced else "").join(words)
+    words = " ".join(units).split()
+    separator = " " if target.spaced else ""
+    joined = separator.join(words)
     if text.strip() != joined:
         problems.append(f"the output {text!r} differs from the units {joined!r}")
     if steps[-1].heard.live.words:
@@ -172,7 +196,9 @@ def _lost(
 def _compare(resolved: Resolved) -> tuple[str, list[str]]:
     """Compare rows of the loaded engine with Transformers' eager attention on the same ids."""
     engines = AlignAttAgent.runtime.load(resolved)
-    model, asked = resolved.checkpoints.translation, cases(resolved, engines.tokenizer)
     assert isinstance(engines.translation, DraftEngine)
-    check = parity(engines.translation, model, asked, "float32")
-    return check.found, [] if check.status == "ok" else [f"{check.name}: {check.found}"]
+    requests = cases(resolved, engines.tokenizer)
+    check = parity(engines.translation, resolved.checkpoints.translation, requests, "float32")
+    if check.status == "ok":
+        return check.found, []
+    return check.found, [f"{check.name}: {check.found}"]

@@ -32,11 +32,15 @@ def original_names(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
     """Rename a ``Qwen3ASRForConditionalGeneration`` state dict to the published names."""
     renamed = {}
     for name, tensor in state.items():
-        found = [new + name[len(old) :] for old, new in _RENAMED if name.startswith(old)]
-        if not found:
-            raise ValueError(f"no place for weight {name!r} in the original Qwen3-ASR layout")
-        renamed[found[0]] = tensor.detach().cpu().contiguous()
+        renamed[_original_name(name)] = tensor.detach().cpu().contiguous()
     return renamed
+
+
+def _original_name(name: str) -> str:
+    for prefix, original_prefix in _RENAMED:
+        if name.startswith(prefix):
+            return original_prefix + name.removeprefix(prefix)
+    raise ValueError(f"no place for weight {name!r} in the original Qwen3-ASR layout")
 
 
 def load_recognizer(model: torch.nn.Module, folder: Path) -> None:
@@ -45,14 +49,18 @@ def load_recognizer(model: torch.nn.Module, folder: Path) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: first build the recognizer in this --output")
     saved, state = load_file(path), model.state_dict()
-    named = zip(state, original_names(state), strict=True)
-    model.load_state_dict({ours: saved[name] for ours, name in named if name in saved}, False)
+    shared: dict[str, torch.Tensor] = {}
+    for name, original_name in zip(state, original_names(state), strict=True):
+        if original_name in saved:
+            shared[name] = saved[original_name]
+    model.load_state_dict(shared, strict=False)
 
 
 def transformers_config(published: Mapping[str, Any]) -> Qwen3ASRConfig:
     """Return a published ``config.json`` in the form of Transformers' class."""
     thinker = published["thinker_config"]
-    text = {key: x for key, x in thinker["text_config"].items() if key != "rope_scaling"}
+    text = dict(thinker["text_config"])
+    text.pop("rope_scaling", None)
     return Qwen3ASRConfig(
         audio_config={**thinker["audio_config"], "model_type": "qwen3_asr_encoder"},
         text_config=text,
