@@ -27,9 +27,9 @@ class RowRecorder:
     def run(self, ids: list[int], **options: Any) -> Any:
         """Run a forward pass, store its rows and return its output."""
         output = self._engine._forward(ids, output_attentions=True, **options)
-        found = self._engine._matrices(output)
+        matrices = self._engine._matrices(output)
         last = slice(len(ids) - self.wanted, None)
-        self._add(ids, [found[layer][0, head, last] for layer, head in self._readout.heads])
+        self._add(ids, [matrices[layer][0, head, last] for layer, head in self._readout.heads])
         return output
 
     def _add(self, ids: list[int], rows: list[torch.Tensor]) -> None:
@@ -41,9 +41,13 @@ class RowRecorder:
 
     def rows(self, length: int) -> torch.Tensor:
         """Return ``[rows, heads, length]`` over all positions of the sequence, in float32."""
-        result = torch.zeros(0, len(self._readout.heads), length)
-        parts = [pad(part, (0, length))[..., :length] for part in self._rows]
-        return torch.cat([result, *[part.cpu() for part in parts]])
+        # Without a pass there are no rows, which need a shape as well.
+        parts = [torch.zeros(0, len(self._readout.heads), length)]
+        for rows in self._rows:
+            # Rows of an early pass are shorter, and the last one may be longer than the draft.
+            padded = pad(rows, (0, length))[..., :length]
+            parts.append(padded.cpu())
+        return torch.cat(parts)
 
 
 class Reference(TransformersEngine):
@@ -109,5 +113,5 @@ class Reference(TransformersEngine):
         if recorder is not None:
             length = len(prompt.token_ids) + len(tokens)
             rows = cut_rows(recorder.rows(length)[: len(tokens)], prompt)
-        known = tuple(sure[: len(tokens)])
-        return Draft(tuple(tokens), ended, rows, steps=steps, probabilities=known)
+        probabilities = tuple(sure[: len(tokens)])
+        return Draft(tuple(tokens), ended, rows, steps=steps, probabilities=probabilities)

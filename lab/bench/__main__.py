@@ -58,9 +58,13 @@ def build_parser() -> argparse.ArgumentParser:
 def engine_report(folder: Path, quick: bool) -> dict[str, Any]:
     """Measure the embedded model and a model of 200 M parameters, kept in ``folder``."""
     torch.set_num_threads(contenders.threads())
-    number, starts, share = (6, 2, 0.2) if quick else (16, 4, 1.0)
-    chosen = [contenders.micro(), *([] if quick else [contenders.larger(folder)])]
-    sizes = {size.name: measure(size, number, starts, share * size.seconds) for size in chosen}
+    sizes: dict[str, Any] = {}
+    micro = contenders.micro()
+    if quick:
+        sizes[micro.name] = measure(micro, 6, 2, 0.2 * micro.seconds)
+    else:
+        for size in (micro, contenders.larger(folder)):
+            sizes[size.name] = measure(size, 16, 4, size.seconds)
     return {
         **commands.machine(),
         "threads": torch.get_num_threads(),
@@ -76,12 +80,14 @@ def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -
     """
     # The vocabulary is large enough for prompts that no engine has seen.
     tokenizer = AutoTokenizer.from_pretrained(contenders.micro().model.path)
-    prompts, nonces, races = bench_prompts(tokenizer, number), Nonces(len(tokenizer)), []
+    prompts = bench_prompts(tokenizer, number)
+    nonces = Nonces(len(tokenizer))
+    races = []
     for start in range(starts):
         with contenders.contenders(size, **some) as listed:
             title = f"{size.name}: start {start + 1} of {starts}"
             races.append(race(listed, prompts[start::starts], nonces, seconds, title))
-    found = {
+    figures = {
         "checkpoint": Path(size.model.path).name,
         "weight_bytes": weight_bytes(size.model),
         "dtype": size.model.dtype,
@@ -89,7 +95,10 @@ def measure(size: Size, number: int, starts: int, seconds: float, **some: Any) -
         "prompts": [[p.name, len(p.prompt.token_ids), p.tokens] for p in prompts],
         "race": race_figures(races),
     }
-    return found if starts == 1 else {**found, "percent": percentages(races)}
+    # The interval of a percentage is one over starts.
+    if starts > 1:
+        figures["percent"] = percentages(races)
+    return figures
 
 
 def main(argv: Sequence[str] | None = None) -> int:

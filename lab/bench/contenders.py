@@ -90,10 +90,11 @@ def micro() -> Size:
 
 def larger(folder: Path) -> Size:
     """Return the random model of about 200 M parameters, which is written at the first use."""
+    sizes = random_models.GEMMA4_200M
     folder = folder / "gemma4-200m"
     if not (folder / "model.safetensors").is_file():
-        random_models.write("gemma4", folder, **random_models.GEMMA4_200M)
-    layers, per_layer = int(random_models.GEMMA4_200M["num_hidden_layers"]), 8
+        random_models.write("gemma4", folder, **sizes)
+    layers, per_layer = int(sizes["num_hidden_layers"]), 8
     heads = tuple((i * layers // HEADS, 3 * i % per_layer) for i in range(HEADS))
     return Size("larger", ModelConfig(path=str(folder), dtype="float32"), heads, seconds=100)
 
@@ -147,14 +148,18 @@ def contenders(
     try:
         # On a GPU, engines start one after another, because each measures the free memory.
         with engine_environment(), ThreadPoolExecutor(len(engines) if on_cpu() else 1) as threads:
-            found: dict[Any, Any] = dict(zip(engines, threads.map(start, engines), strict=True))
-        found |= {seam: (_reference(size, seam), None) for seam in seams}
-        rows = Readout(size.heads, "predicting")
+            pairs = zip(engines, threads.map(start, engines), strict=True)
+            by_source: dict[int | Seam, tuple[TranslationEngine, ServedModel | None]] = dict(pairs)
+        for seam in seams:
+            by_source[seam] = (_reference(size, seam), None)
+        readout = Readout(size.heads, "predicting")
         listed = []
-        for name, source, wanted, gated in WAYS:
-            if source in found:
-                engine, served = found[source]
-                listed.append(Contender(name, engine, rows if wanted else None, gated, served))
+        for name, source, with_rows, gated in WAYS:
+            if source not in by_source:
+                continue
+            engine, served = by_source[source]
+            contender = Contender(name, engine, readout if with_rows else None, gated, served)
+            listed.append(contender)
         yield listed
     finally:
         for served in started:  # in parallel, because each takes seconds

@@ -29,10 +29,13 @@ class FusedRecorder(RowRecorder):
 
     def run(self, ids: list[int], **options: Any) -> Any:
         """Run a forward pass whose attention function calls this recorder."""
-        self._found: dict[tuple[int, int], torch.Tensor] = {}
+        self._rows_of_pass: dict[tuple[int, int], torch.Tensor] = {}
         # The recorder is an argument that all layers pass on.
         output = self._engine._forward(ids, recorder=self, **options)
-        self._add(ids, [self._found[head] for head in self._readout.heads if self.wanted])
+        rows = []
+        if self.wanted:
+            rows = [self._rows_of_pass[head] for head in self._readout.heads]
+        self._add(ids, rows)
         return output
 
     def note_layer(
@@ -45,15 +48,17 @@ class FusedRecorder(RowRecorder):
         sinks: torch.Tensor | None,
     ) -> None:
         """Compute the rows of one layer's wanted heads, each ``[wanted, K]``."""
-        heads = [head for one, head in self._readout.heads if one == layer]
+        heads = [head for head_layer, head in self._readout.heads if head_layer == layer]
         if not self.wanted or not heads:
             return
+        # Several query heads share one key head.
         groups = query.shape[1] // key.shape[1]
         last = query[:, heads, query.shape[2] - self.wanted :].float()
         keys = key[:, [head // groups for head in heads]].float()
-        own = None if sinks is None else sinks[heads]
-        rows = _weights(last, keys, mask, scale, own)[0]
-        self._found.update({(layer, head): row for head, row in zip(heads, rows, strict=True)})
+        head_sinks = None if sinks is None else sinks[heads]
+        rows = _weights(last, keys, mask, scale, head_sinks)[0]
+        for head, row in zip(heads, rows, strict=True):
+            self._rows_of_pass[layer, head] = row
 
 
 class FusedEngine(Reference):
@@ -82,12 +87,13 @@ def _weights(
     sinks: torch.Tensor | None,  # [heads], scores that receive mass but have no position
 ) -> torch.Tensor:
     """Return ``[1, heads, queries, K]``: a float32 softmax over all visible positions."""
-    queries, known = query.shape[2], key.shape[2]
+    queries, positions = query.shape[2], key.shape[2]
     scores = query @ key.transpose(2, 3) * scale
     if mask is None:
-        seen = torch.ones(queries, known, dtype=torch.bool, device=key.device).tril(known - queries)
+        everything = torch.ones(queries, positions, dtype=torch.bool, device=key.device)
+        seen = everything.tril(positions - queries)
     else:
-        seen = mask[0, 0, mask.shape[2] - queries :, :known]
+        seen = mask[0, 0, mask.shape[2] - queries :, :positions]
     scores = scores.masked_fill(~seen, float("-inf"))
     if sinks is None:
         return torch.softmax(scores, -1, dtype=torch.float32)
@@ -107,12 +113,12 @@ def _attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Call Transformers' SDPA, and pass the arguments to a recorder."""
-    how = (attention_mask, scaling, s_aux)
     if recorder is not None:
-        recorder.note_layer(module.layer_idx, query, key, *how)
+        recorder.note_layer(module.layer_idx, query, key, attention_mask, scaling, s_aux)
     if s_aux is not None:  # sinks, which torch's SDPA does not support
         groups = query.shape[1] // key.shape[1]
-        weights = _weights(query, repeat_kv(key, groups), *how).to(query.dtype)
+        weights = _weights(query, repeat_kv(key, groups), attention_mask, scaling, s_aux)
+        weights = weights.to(query.dtype)
         return (weights @ repeat_kv(value, groups)).transpose(1, 2).contiguous(), None
     output, _ = sdpa_attention_forward(
         module, query, key, value, attention_mask, scaling=scaling, **options

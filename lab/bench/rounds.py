@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, product
+from itertools import count, product
 from statistics import geometric_mean
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 from tqdm import tqdm
 
-from alignatt_agent.config.resources import find_path
+from alignatt_agent.config.resources import find_path, read_lines
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
 from lab.bench.contenders import AGAIN, CAPTURE, EAGER_HF, IDLE, PLAIN, Contender
@@ -62,7 +62,7 @@ def race(
     title: str,
 ) -> Race:
     """Time all contenders in turn on one prompt after another until ``seconds`` are over."""
-    found: Race = defaultdict(list)
+    times: Race = defaultdict(list)
     # Every contender drafts once before the timing starts, and every prompt is used in turn.
     for contender in contenders:
         contender.milliseconds(prompts[-1].prompt, prompts[-1].tokens)
@@ -70,10 +70,10 @@ def race(
     with tqdm(desc=title, unit="turn") as bar:
         while turn < len(prompts) or time.perf_counter() < end:
             order = turn_order(contenders, turn, len(prompts))
-            _one_turn(found, order, prompts[turn % len(prompts)], nonces)
+            _one_turn(times, order, prompts[turn % len(prompts)], nonces)
             turn += 1
             bar.update()
-    return found
+    return times
 
 
 def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
@@ -83,21 +83,28 @@ def turn_order(contenders: Sequence[T], turn: int, prompts: int) -> list[T]:
     step = turn + turn // prompts
     shift = step % len(contenders)
     order = [*contenders[shift:], *contenders[:shift]]
-    return order[::-1] if step // len(contenders) % 2 else order
+    full_rotations = step // len(contenders)
+    if full_rotations % 2 == 1:
+        order.reverse()
+    return order
 
 
-def _one_turn(found: Race, order: Sequence[Contender], item: BenchPrompt, nonces: Nonces) -> None:
+def _one_turn(
+    times: Race, order: Sequence[Contender], bench_prompt: BenchPrompt, nonces: Nonces
+) -> None:
     # A cold draft gets a prompt that its engine never saw, the same one for all contenders;
     # those that share an engine get one each. A warm draft repeats it.
-    variants: dict[int, Prompt] = defaultdict(lambda: nonces.fresh(item.prompt))
+    variants: dict[int, Prompt] = defaultdict(lambda: nonces.fresh(bench_prompt.prompt))
     used: Counter[int] = Counter()
     for contender in order:
         engine = id(contender.served or contender)
         prompt = variants[used[engine]]
         used[engine] += 1
-        for state in (COLD, WARM) if contender.served else (COLD,):
-            figure = contender.milliseconds(prompt, item.tokens)
-            found[contender.name, state].append(figure)
+        # Transformers has no prefix cache, so it is always cold.
+        states = (COLD, WARM) if contender.served else (COLD,)
+        for state in states:
+            milliseconds = contender.milliseconds(prompt, bench_prompt.tokens)
+            times[contender.name, state].append(milliseconds)
 
 
 # ------------------------------------------------------------------ statistics
@@ -115,61 +122,83 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, fl
 def slower(races: Sequence[Race], ours: Key, baselines: Sequence[Key]) -> dict[str, Any]:
     """Estimate the additional time of a contender in percent, with a 95 % interval over starts."""
     ratios = []
-    for found in races:
-        pairs = [paired_ratio(found[ours], found[baseline])["median"] for baseline in baselines]
-        ratios.append(geometric_mean(pairs))
+    for times in races:
+        medians = [paired_ratio(times[ours], times[key])["median"] for key in baselines]
+        ratios.append(geometric_mean(medians))
+    # Ratios are averaged as logarithms, so that twice and half as slow cancel out.
     logs = np.log(ratios)
-    around = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
-    percent, low, high = (100 * math.expm1(x) for x in (logs.mean(), *around))
-    by_start = [100 * (ratio - 1) for ratio in ratios]
-    return {"percent": percent, "low": low, "high": high, "by_start": by_start}
+    interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+    return {
+        "percent": _percent(logs.mean()),
+        "low": _percent(interval.low),
+        "high": _percent(interval.high),
+        "by_start": [100 * (ratio - 1) for ratio in ratios],
+    }
+
+
+def _percent(log_ratio: float) -> float:
+    return 100 * math.expm1(log_ratio)
 
 
 def race_figures(races: Sequence[Race]) -> dict[str, Any]:
     """Summarise all races: milliseconds per token, and ratios to the baselines, pair by pair."""
-    times = {key: [*chain.from_iterable(found[key] for found in races)] for key in races[0]}
+    times: Race = {key: [] for key in races[0]}
+    for key, values in times.items():
+        for start in races:
+            values += start[key]
     figures: dict[str, Any] = {}
     for (name, state), values in times.items():
-        entry = figures[f"{name}, {state}"] = {"ms_per_token": spread(values)}
-        plain = f"{PLAIN}, {name.rpartition(', ')[2]}", state
-        for baseline, key in (("plain", plain), ("transformers_eager", (EAGER_HF, state))):
-            if key in times:
-                entry[f"ratio_to_{baseline}"] = paired_ratio(values, times[key])
+        entry = {"ms_per_token": spread(values)}
+        mode = name.rpartition(", ")[2]  # eager or compiled
+        plain = (f"{PLAIN}, {mode}", state)
+        if plain in times:
+            entry["ratio_to_plain"] = paired_ratio(values, times[plain])
+        transformers = (EAGER_HF, state)
+        if transformers in times:
+            entry["ratio_to_transformers_eager"] = paired_ratio(values, times[transformers])
+        figures[f"{name}, {state}"] = entry
     return figures
 
 
 def percentages(races: Sequence[Race]) -> dict[str, Any]:
     """Make the comparisons of ``SPLITS``, cold and warm."""
-    found = {}
+    comparisons = {}
     for (name, engines), state in product(SPLITS.items(), (COLD, WARM)):
-        ours, *baselines = ((f"{engine}, compiled", state) for engine in engines)
-        found[f"{name}, {state}"] = slower(races, ours, baselines)
-    return found
+        ours, *baselines = [(f"{engine}, compiled", state) for engine in engines]
+        comparisons[f"{name}, {state}"] = slower(races, ours, baselines)
+    return comparisons
 
 
 # ------------------------------------------------------------------ prompts
 def bench_prompts(tokenizer: Any, number: int = 16) -> list[BenchPrompt]:
     """Build the prompts: short, medium and long in turn, every other triple with a prefix."""
     builder = PromptBuilder(tokenizer, "English", "German")
-    english, german = (
-        (find_path(DEVSET) / "ref" / f"{code}.txt").read_text(encoding="utf-8").splitlines()
-        for code in ("en", "de")
-    )
-    prompts = []
+    references = find_path(DEVSET) / "ref"
+    english = read_lines(references / "en.txt")
+    german = read_lines(references / "de.txt")
+    prompts: list[BenchPrompt] = []
     for i in range(number):
-        kind, with_prefix, first = list(LENGTHS)[i % 3], i // 3 % 2 == 1, 5 * i % len(english)
+        name = list(LENGTHS)[i % 3]
+        length = LENGTHS[name]
+        first = 5 * i % len(english)
         words = " ".join(english[first:] + english[:first]).split() * 4
-        prefix = tokenizer.encode(german[first], add_special_tokens=False)[: 6 + i % 4]
-        prompt = _fitted(builder, words, prefix if with_prefix else [], LENGTHS[kind])
-        name = f"{kind}+prefix" if with_prefix else kind
-        prompts.append(BenchPrompt(name, prompt, 20 if i < 3 else 16 + i % 5))
+        prefix: list[int] = []
+        if i // 3 % 2 == 1:
+            prefix = tokenizer.encode(german[first], add_special_tokens=False)[: 6 + i % 4]
+            name = f"{name}+prefix"
+        prompt = _fitted(builder, words, prefix, length)
+        tokens = 20 if i < 3 else 16 + i % 5
+        prompts.append(BenchPrompt(name, prompt, tokens))
     return prompts
 
 
 def _fitted(builder: PromptBuilder, words: list[str], prefix: list[int], length: int) -> Prompt:
     """Build a prompt of as many words as ``length`` tokens hold, then cut its source to fit."""
-    taken = next(n for n in count(1) if len(builder.build(words[:n], prefix).token_ids) >= length)
-    prompt = builder.build(words[:taken], prefix)
+    number = 1
+    prompt = builder.build(words[:number], prefix)
+    while len(prompt.token_ids) < length:
+        number += 1
+        prompt = builder.build(words[:number], prefix)
     end, surplus = prompt.source_end, len(prompt.token_ids) - length
     return replace(
         prompt,
