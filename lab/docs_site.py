@@ -51,9 +51,10 @@ def linked(path: Path, page: Path, pages: dict[Path, Path], folder: Path) -> str
         if inside is None:
             inside = Path("files") / target.relative_to(ROOT)
             (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            name = inside if inside.suffix != ".md" else inside.with_suffix(".txt")
-            shutil.copyfile(target, folder / name)
-            inside = name
+            # The generator of the site would make a page of a Markdown file.
+            if inside.suffix == ".md":
+                inside = inside.with_suffix(".txt")
+            shutil.copyfile(target, folder / inside)
         return f"{text}({Path(os.path.relpath(inside, page.parent)).as_posix()}{anchor})"
 
     pattern = r"(!?\[[^\]]*\])\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)"

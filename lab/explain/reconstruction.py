@@ -40,22 +40,23 @@ class Reconstruction:
 
     def __str__(self) -> str:
         """Source, draft and a table of the drafted words, for the terminal."""
-        heard, rest = self.source[: self.accessible], self.source[self.accessible :]
-        gated, emitted = self.gated, self.gated.emitted
-        shown, dropped = "".join(self.tokens[:emitted]), "".join(self.tokens[emitted:])
-        rows = [
-            (
-                word.text,
-                "-" if word.peak is None else self.source[word.peak],
-                *(f"{100 * share:.0f} %" for share in word.provenance),
-            )
-            for word in self.words
+        accessible = " ".join(self.source[: self.accessible])
+        inaccessible = " ".join(self.source[self.accessible :])
+        gated = self.gated
+        shown = "".join(self.tokens[: gated.emitted]).strip()
+        dropped = "".join(self.tokens[gated.emitted :]).strip()
+        lines = [
+            f"source  {accessible} | {inaccessible}",
+            f"draft   {gated.accepted} > {shown} | {dropped}   ({gated.decision.reason})",
+            table(map(self._row, self.words), ("word", "peak", *PROVENANCE)),
         ]
-        return (
-            f"source  {' '.join(heard)} | {' '.join(rest)}\n"
-            f"draft   {gated.accepted} > {shown.strip()} | {dropped.strip()}   "
-            f"({gated.decision.reason})\n{table(rows, ('word', 'peak', *PROVENANCE))}"
-        )
+        return "\n".join(lines)
+
+    def _row(self, word: DraftedWord) -> list[str]:
+        """Return the texts of a drafted word in the table."""
+        peak = "-" if word.peak is None else self.source[word.peak]
+        shares = [f"{100 * share:.0f} %" for share in word.provenance]
+        return [word.text, peak, *shares]
 
 
 class _Recorder:
@@ -88,32 +89,48 @@ def explain(
     The first ``accessible`` words of ``source``, at least one, are reliable; ``accepted`` is
     already emitted.
     """
-    prefix = tuple(tokenizer(accepted, add_special_tokens=False)["input_ids"]) if accepted else ()
+    prefix: Sequence[int] = ()
+    if accepted:
+        prefix = tokenizer(accepted, add_special_tokens=False)["input_ids"]
     recorder = _Recorder(engine)
     translator = Translator(
         recorder, builder, tokenizer, readout, policy, spaced, max_tokens, early_stop=False
     )
     translator.remember((), accepted)
-    translator.update(SourceView(tuple(Word(text, 0.0, 0.0) for text in source), accessible))
+    # The times of the words do not matter here: the caller says how many are accessible.
+    words = tuple(Word(text, 0.0, 0.0) for text in source)
+    translator.update(SourceView(words, accessible))
     gated, prompt, draft = translator.gated, recorder.prompt, recorder.last
     assert gated is not None
+    rows = draft.rows
+    assert rows is not None
     frontier = sum(word < accessible for word in prompt.token_word)
     units = UnitDecoder(tokenizer, spaced)
     texts = _texts(units, prefix, draft.token_ids)
-    words = []
-    rows = draft.rows
-    assert rows is not None
-    for at in (slice(*cut) for cut in pairwise(units.boundaries(draft.token_ids))):
-        row = np.asarray(rows.source[at], np.float64).mean(axis=(0, 1))
-        other, suffix = (part[at].mean() for part in (rows.prompt, rows.suffix))
-        words.append(
-            DraftedWord(
-                "".join(texts[at]).strip(),
-                np.asarray([row[:frontier].sum(), row[frontier:].sum(), other, suffix]),
-                gated.words[at][-1] if gated.words[at] else None,
-            )
+    drafted_words = []
+    for begin, end in pairwise(units.boundaries(draft.token_ids)):
+        source_row = np.asarray(rows.source[begin:end], np.float64).mean(axis=(0, 1))
+        provenance = [
+            source_row[:frontier].sum(),
+            source_row[frontier:].sum(),
+            rows.prompt[begin:end].mean(),
+            rows.suffix[begin:end].mean(),
+        ]
+        # The gate stops at the first token that it rejects, so later words have no peaks.
+        peaks = gated.words[begin:end]
+        drafted_word = DraftedWord(
+            text="".join(texts[begin:end]).strip(),
+            provenance=np.asarray(provenance),
+            peak=peaks[-1] if peaks else None,
         )
-    return Reconstruction(tuple(source), accessible, gated, tuple(texts), tuple(words))
+        drafted_words.append(drafted_word)
+    return Reconstruction(
+        source=tuple(source),
+        accessible=accessible,
+        gated=gated,
+        tokens=tuple(texts),
+        words=tuple(drafted_words),
+    )
 
 
 def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> list[str]:
@@ -123,5 +140,6 @@ def _texts(units: UnitDecoder, prefix: Sequence[int], draft: Sequence[int]) -> l
     for count in range(1, len(draft) + 1):
         whole = units.text([*prefix, *draft[:count]])
         texts.append(whole[len(before) :].replace(BROKEN, ""))
-        before = before if whole.endswith(BROKEN) else whole
+        if not whole.endswith(BROKEN):
+            before = whole
     return texts
