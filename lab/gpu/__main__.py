@@ -76,9 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         # Two cores of a CPU are slow.
         limit = 3 * LIMIT_S if context.self_test else LIMIT_S
-        found = _run(part, context, min(limit, left), differences)
-        print(f"{part.name}: {found['summary']} ({found['seconds']:.0f} s)", flush=True)
-        status = 1 if not found["ok"] else status
+        document = _run(part, context, min(limit, left), differences)
+        print(f"{part.name}: {document['summary']} ({document['seconds']:.0f} s)", flush=True)
+        if not document["ok"]:
+            status = 1
         _pack(context.output)
     return status
 
@@ -95,27 +96,30 @@ def _run(part: Part, context: Context, limit: float, differences: list[str]) -> 
     """Run a part in its own process and write its result."""
     path = context.output / f"{part.name}.json"
     path.unlink(missing_ok=True)
-    asked = [part.function, json.dumps(part.options), part.name, str(context.output)]
-    command = [sys.executable, "-m", "lab.gpu.inside", *asked, *["self-test"] * context.self_test]
+    command = [sys.executable, "-m", "lab.gpu.inside", part.function, json.dumps(part.options)]
+    command += [part.name, str(context.output)]
+    if context.self_test:
+        command.append("self-test")
     variables = {**os.environ, **part.environment}
     if context.self_test:
         variables.pop("VLLM_USE_V2_MODEL_RUNNER", None)  # a CPU has the first one only
     begin = time.monotonic()
     with (context.output / f"{part.name}.log").open("w") as log:
         problem = _wait(command, variables, log, limit)
-    found = _read(path)
-    problem = found.get("problem", "") or problem
+    outcome = _read(path)
+    # What the part itself reports says more than its exit status.
+    problem = outcome.get("problem", "") or problem
     document = {
         "part": part.name,
         "what": part.what,
         "ok": not problem,
-        "summary": found.get("summary", "ok") if not problem else f"FAILED: {problem}",
+        "summary": f"FAILED: {problem}" if problem else outcome.get("summary", "ok"),
         "seconds": round(time.monotonic() - begin, 1),
         "self_test": context.self_test,
         **commands.machine(),
         "unpinned": differences,
         "environment": dict(part.environment),
-        "result": found.get("result"),
+        "result": outcome.get("result"),
     }
     commands.write_json(path, document)
     return document
@@ -128,7 +132,8 @@ def _wait(command: list[str], variables: dict[str, str], log: Any, limit: float)
         command, stdout=log, stderr=log, env=variables, start_new_session=True
     )
     try:
-        return f"exit status {process.returncode}" if process.wait(limit) else ""
+        exit_status = process.wait(limit)
+        return f"exit status {exit_status}" if exit_status else ""
     except subprocess.TimeoutExpired:
         return f"not finished after {limit:.0f} s"
     finally:

@@ -125,14 +125,14 @@ def _card_bytes() -> float:
 
 def _taken(before: int | None, seconds: float, need: Any, share: float) -> Any:
     """Return the memory of an engine, and its planned memory."""
-    found = {"start_s": round(seconds, 1), "planned_least_bytes": int(need.least)}
+    start = {"start_s": round(seconds, 1), "planned_least_bytes": int(need.least)}
     after = gpu_memory_used()
     if before is None or after is None:
-        return found
+        return start
     limit = share * _card_bytes()
     # vLLM's plan excludes graphs and the context of a process, so 1 GiB more is accepted.
     over = after - before > limit + 2**30
-    return {"bytes": after - before, "share_bytes": int(limit), "over": over, **found}
+    return {"bytes": after - before, "share_bytes": int(limit), "over": over, **start}
 
 
 # ------------------------------------------------------------------ the run on tape
@@ -171,8 +171,9 @@ def _measured(
     source = language(resolved.config.source_language)
     stages: Counter[str] = Counter()
     steps = []
-    for own, (audio, target) in zip(engines, jobs, strict=True):
-        stream = open_stream(resolved, own, source, [language(target)])
+    for job_engines, (audio, target) in zip(engines, jobs, strict=True):
+        stream = open_stream(resolved, job_engines, source, [language(target)])
+        # None stands for the end of the audio.
         for chunk in [*cut(resolved, audio), None]:
             begin = time.perf_counter()
             step = (stream.finish() if chunk is None else stream.step(chunk)).only()

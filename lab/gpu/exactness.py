@@ -37,12 +37,13 @@ def describe(context: Context) -> Result:
 
     prepare()  # as in every process of an engine
     failed = {}
-    for name in (*IMPORTS, *(() if context.self_test else GPU_IMPORTS)):
+    names = IMPORTS if context.self_test else IMPORTS + GPU_IMPORTS
+    for name in names:
         try:
             importlib.import_module(name)
         except Exception as error:  # one that fails says what the others lack
             failed[name] = f"{type(error).__name__}: {error}"
-    found: dict[str, Any] = {
+    machine: dict[str, Any] = {
         "python": platform.python_version(),
         "torch_cuda": torch.version.cuda,
         "gpu_memory_used": gpu_memory_used(),
@@ -50,15 +51,15 @@ def describe(context: Context) -> Result:
     }
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
-        found["gpu"] = {
+        machine["gpu"] = {
             "name": card.name,
             "memory": card.total_memory,
             "multiprocessors": card.multi_processor_count,
             "capability": f"{card.major}.{card.minor}",
         }
-    found["problem"] = f"imports fail: {', '.join(failed)}" if failed else ""
-    found["summary"] = str(found.get("gpu", "no GPU"))
-    return found
+    machine["problem"] = f"imports fail: {', '.join(failed)}" if failed else ""
+    machine["summary"] = str(machine.get("gpu", "no GPU"))
+    return machine
 
 
 def parity(
@@ -74,15 +75,15 @@ def parity(
     from lab.parity.run import measure
 
     device = "cpu" if context.self_test else "cuda"
-    item = parity_cases.subject(subject, context.models)
+    model = parity_cases.subject(subject, context.models)
     arguments = _arguments(context, mode, backend)
-    cells = [cell.summary() for cell in measure([item], {mode: arguments}, dtypes, device)]
+    cells = [cell.summary() for cell in measure([model], {mode: arguments}, dtypes, device)]
     problems = [f"{cell['situation']}: {text}" for cell in cells for text in cell["problems"]]
     worst = max(cell["same_dtype"]["largest"] for cell in cells)
     return {
         "mode": mode,
         "backend": None if context.self_test else backend,
-        "layout": _layout(item, dtypes[0], arguments),
+        "layout": _layout(model, dtypes[0], arguments),
         "cells": cells,
         "problem": "; ".join(problems),
         "summary": f"{len(cells)} cells, max |dA| {worst:.1e}",
@@ -92,21 +93,27 @@ def parity(
 def _arguments(context: Context, mode: str, backend: str) -> dict[str, Any]:
     from lab.parity.cases import CUDA_MODES, MODES
 
-    modes: Mapping[str, Mapping[str, Any]] = MODES if context.self_test else CUDA_MODES
-    few = FEW_BLOCKS if mode == "preempted" else {}
-    chosen = "eager" if context.self_test else "full" if few else mode
-    card = {} if context.self_test else {"attention_backend": backend}
-    return context.engine(SHARE, **modes[chosen], **card, **few)
+    is_preempted = mode == "preempted"
+    arguments: dict[str, Any] = {}
+    if context.self_test:
+        arguments |= MODES["eager"]
+    else:
+        # "preempted" is no mode of the engine: it is the full one with few blocks.
+        arguments |= CUDA_MODES["full" if is_preempted else mode]
+        arguments["attention_backend"] = backend
+    if is_preempted:
+        arguments |= FEW_BLOCKS
+    return context.engine(SHARE, **arguments)
 
 
-def _layout(item: Any, dtype: Any, arguments: Mapping[str, Any]) -> Any:
+def _layout(subject: Any, dtype: Any, arguments: Mapping[str, Any]) -> Any:
     """Return what the start-up probe finds: backends, and the shapes of their caches."""
     from alignatt_agent.config.agent_config import ModelConfig
     from alignatt_agent.engine.start import start_model
 
     engine = {**arguments, "enforce_eager": True}
-    model = ModelConfig(path=str(item.path), dtype=dtype, engine=engine)
-    served = start_model("translation", model, item.heads)
+    model = ModelConfig(path=str(subject.path), dtype=dtype, engine=engine)
+    served = start_model("translation", model, subject.heads)
     try:
         return served.ask_workers("alignatt_describe")[0]
     finally:

@@ -54,8 +54,8 @@ def record(engines: Engines, tape: Tape, count_tokens: Callable[[str], int]) -> 
 def _noted(engine: Any, method: str, note: Callable[[Any], None]) -> Any:
     """Return an engine with one method, whose answers are recorded."""
 
-    def call(*given: Any, **named: Any) -> Any:
-        answer = getattr(engine, method)(*given, **named)
+    def call(*arguments: Any, **options: Any) -> Any:
+        answer = getattr(engine, method)(*arguments, **options)
         note(answer)
         return answer
 
@@ -123,15 +123,20 @@ class Player:
         recorded = self.tape.drafts.popleft()
         begun: Sequence[int] = resumed.token_ids if resumed else ()
         steps = recorded.steps - (resumed.steps if resumed else 0)
-        own = (prompt.token_ids[0], 10 + self._stream)
         verified = recorded.token_ids[len(begun) : len(recorded.token_ids) - steps]
-        asked = replace(prompt, token_ids=(*own, *prompt.token_ids[2:], *begun, *verified))
+        # The second id differs by stream, so that streams share no part of the prefix cache.
+        beginning = (prompt.token_ids[0], 10 + self._stream)
+        ids = (*beginning, *prompt.token_ids[2:], *begun, *verified)
+        request = replace(prompt, token_ids=ids)
         if readout is None:
-            self._drafts.draft(asked, max(1, steps))
+            self._drafts.draft(request, max(1, steps))
             return recorded
         # A row at an emitted token takes one more step, which the recorded counts include.
         spare = 1 if readout.row == "emitted" else 0
-        wanted = Readout(self._machines.heads, readout.row)
-        open_gate = replace(gate, frontier=len(prompt.token_word) + max_tokens) if gate else None
-        self._drafts.draft(asked, max(1, steps - spare), wanted, open_gate)
+        heads_readout = Readout(self._machines.heads, readout.row)
+        open_gate = None
+        if gate:
+            # Rows of random weights would close the gate anywhere.
+            open_gate = replace(gate, frontier=len(prompt.token_word) + max_tokens)
+        self._drafts.draft(request, max(1, steps - spare), heads_readout, open_gate)
         return recorded

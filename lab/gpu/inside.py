@@ -21,8 +21,10 @@ def main(function: str, options: str, part: str, output: str, *self_test: str) -
         path.write_text(json.dumps({"problem": text}), encoding="utf-8")
         return 1
     # Figures are also kept if a bound is exceeded.
-    found = {"summary": result.pop("summary", "ok"), "problem": result.pop("problem", "")}
-    path.write_text(json.dumps({**found, "result": result}), encoding="utf-8")
+    summary = result.pop("summary", "ok")
+    problem = result.pop("problem", "")
+    document = {"summary": summary, "problem": problem, "result": result}
+    path.write_text(json.dumps(document), encoding="utf-8")
     return 0
 
 

@@ -49,13 +49,13 @@ class Part:
 
 def _parity(mode: str, runner: int, title: str = "", tested: bool = False, **options: Any) -> Part:
     return Part(
-        f"parity-{title}{mode}-v{runner}",
-        f"rows against Transformers: {mode}, model runner V{runner}",
-        "lab.gpu.exactness:parity",
-        100,
-        {"mode": mode, **options},
-        {"VLLM_USE_V2_MODEL_RUNNER": str(runner - 1)},
-        tested,
+        name=f"parity-{title}{mode}-v{runner}",
+        what=f"rows against Transformers: {mode}, model runner V{runner}",
+        function="lab.gpu.exactness:parity",
+        seconds=100,
+        options={"mode": mode, **options},
+        environment={"VLLM_USE_V2_MODEL_RUNNER": str(runner - 1)},
+        tested=tested,
     )
 
 

@@ -45,9 +45,11 @@ def race_all(context: Context, engines: Sequence[int], seams: Sequence[Any]) -> 
     """Time contenders, paired, on the prompts and drafts of the bench."""
     chosen = size(context)
     started = (2, 3) if context.self_test else engines
-    found = measure(chosen, 6, 1, chosen.seconds, engines=started, seams=seams)
-    medians = {key: round(x["ms_per_token"]["median"], 3) for key, x in found["race"].items()}
-    return {**found, "summary": f"ms a token {medians}"}
+    figures = measure(chosen, 6, 1, chosen.seconds, engines=started, seams=seams)
+    medians: dict[str, float] = {}
+    for name, contender in figures["race"].items():
+        medians[name] = round(contender["ms_per_token"]["median"], 3)
+    return {**figures, "summary": f"ms a token {medians}"}
 
 
 def _in_process(arguments: Mapping[str, Any]) -> Any:
@@ -59,8 +61,8 @@ def _in_process(arguments: Mapping[str, Any]) -> Any:
     def generate(prompt: Any, sampling: Any) -> Any:
         return engine.generate([prompt], [sampling], use_tqdm=False)[0]
 
-    def ask_workers(method: str, *given: Any) -> Any:
-        return engine.collective_rpc(method, args=given)
+    def ask_workers(method: str, *arguments: Any) -> Any:
+        return engine.collective_rpc(method, args=arguments)
 
     return SimpleNamespace(name="the engine", generate=generate, ask_workers=ask_workers)
 
@@ -86,14 +88,14 @@ def synchronisations(context: Context) -> Result:
         served = _in_process({**arguments, "logits_processors": [processor_name(second)]})
         drafts = DraftEngine(served, chosen.heads, frozenset())
         counted = {name: _count(drafts, prompt, *way) for name, way in ways.items()}
-    extra = {
-        name: {
-            event: round((times - counted["plain"].get(event, 0)) / STEPS, 3)
-            for event, times in counts.items()
-        }
-        for name, counts in counted.items()
-    }
-    waits = {name: sum(found.get(event, 0) for event in _WAITS) for name, found in extra.items()}
+    extra: dict[str, dict[str, float]] = {}
+    waits: dict[str, float] = {}
+    for name, counts in counted.items():
+        extra[name] = {}
+        for event, times in counts.items():
+            more = times - counted["plain"].get(event, 0)
+            extra[name][event] = round(more / STEPS, 3)
+        waits[name] = sum(extra[name].get(event, 0) for event in _WAITS)
     return {
         "model": chosen.name,
         "steps": STEPS,
@@ -109,9 +111,9 @@ def _count(drafts: Any, prompt: Any, readout: Any, gate: Any) -> dict[str, int]:
     drafts.draft(prompt, STEPS, readout, gate)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         drafts.draft(prompt, STEPS, readout, gate)
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for event in profiler.key_averages():
         for name in _COUNTED:
             if event.key.startswith(name):
-                found[name] += event.count
-    return dict(found)
+                counts[name] += event.count
+    return dict(counts)

@@ -39,8 +39,9 @@ def kill(context: Context) -> Result:
         if gone["engine_s"] is None and not any(map(_runs, engines)):
             gone["engine_s"] = round(spent, 2)
         used = gpu_memory_used()
-        free = used is None or before is None or used <= before + SLACK
-        if gone["memory_s"] is None and free and gone["engine_s"] is not None:
+        # Without a GPU, memory is free as soon as the engine is gone.
+        is_free = used is None or before is None or used <= before + SLACK
+        if is_free and gone["engine_s"] is not None and gone["memory_s"] is None:
             gone["memory_s"] = round(time.monotonic() - begin, 2)
         time.sleep(0.05)
     late = [name for name, spent in gone.items() if spent is None or spent > BAR_S]
