@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.live.subtitles import LINES, layout, width
+from alignatt_agent.live.cues import LINES, layout, width
 from alignatt_agent.serve.messages import LINE, End, Ready, Said, Unit
 from alignatt_agent.serve.rooms import Room, check_name
 from alignatt_agent.speech.sentences import ends_after

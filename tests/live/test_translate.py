@@ -91,7 +91,7 @@ def test_times_without_rows_or_an_aligner_are_called_so(run, given, mark, note):
 
 
 def test_subtitles_are_written_as_it_goes(run, engines, monkeypatch):
-    for name in ("WRITE_S", "RATIO"):
+    for name in ("WRITE_S", "WRITE_RATIO"):
         monkeypatch.setattr(f"alignatt_agent.live.outputs.{name}", 0)
     sizes, path = [], Path("talk.de.srt")
     path.touch()

@@ -11,8 +11,8 @@ import regex as re
 
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.languages import language
+from alignatt_agent.live.cues import Said
 from alignatt_agent.live.outputs import build_output
-from alignatt_agent.live.subtitles import Said
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.messages import End, text_of
 from alignatt_agent.serve.publish import _read
