@@ -94,7 +94,7 @@ class HttpHandlers:
         if form not in FORMATS:
             text = f"unknown format {form[:20]!r}; expected {', '.join(FORMATS)}"
             raise RefusedError("format", text, status=400)
-        target = self._service.target_code(query.get("target", ""))
+        target = self._service.checks.target_code(query.get("target", ""))
         # Computing the cues of a long talk would block the event loop.
         content = await asyncio.to_thread(transcript, room, target, form, query.get("talk", ""))
         file_name = f"{room.name}.{target}.{form}"
@@ -111,7 +111,7 @@ class HttpHandlers:
         is_overlay = bool(target) and query.get("lines") != "all"
         if target:
             try:
-                query["target"] = self._service.target_code(target)
+                query["target"] = self._service.checks.target_code(target)
             except RefusedError:
                 if is_overlay:
                     raise
@@ -134,7 +134,7 @@ class HttpHandlers:
         if room := parameters.get("room"):
             query["room"] = check_name(room)
         if target := parameters.get("target"):
-            query["target"] = self._service.target_code(target)
+            query["target"] = self._service.checks.target_code(target)
         path = parameters.get("path", "/")[:200]
         link = self._limits.viewers(str(request.base_url), path, **query)
         image = io.BytesIO()

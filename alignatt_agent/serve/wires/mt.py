@@ -110,14 +110,14 @@ async def serve(connection: Connection, service: Service) -> None:
     async with contextlib.AsyncExitStack() as opened:
         opened.enter_context(service.slot())
         connection.speaking = True
-        source, (target,) = service.languages(init.source_lang, [init.target_lang])
+        source, (target,) = service.checks.languages(init.source_lang, [init.target_lang])
         if target.code == source.code:
             raise RefusedError(
                 "unsupported_direction", "the target and source languages must differ"
             )
-        context = await service.context(init.context_text)
+        context = await service.checks.context(init.context_text)
         # The history is not checked: it is encoded as plain text and cut to prompt.history_tokens.
-        accepted = await service.beginning(init.accepted_target_prefix.strip())
+        accepted = await service.checks.beginning(init.accepted_target_prefix.strip())
         # Only translation is used, because the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context)
@@ -146,7 +146,7 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
     """Send the error in the format of the protocol."""
     found = Failure(code=error.code, message=str(error))
     if error.code == "language":
-        *known, source = service.targets()
+        *known, source = service.checks.targets()
         pairs = tuple(f"{source}-{code}" for code in known)
         found = Failure(code="unsupported_direction", message=str(error), supported=pairs)
     await connection.send(found)

@@ -19,7 +19,8 @@ from typing import Any
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
-from alignatt_agent.serve.service import Service, sampling_rate
+from alignatt_agent.serve.request_checks import sampling_rate
+from alignatt_agent.serve.service import Service
 from alignatt_agent.speech.sentences import ends_after
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
@@ -162,7 +163,7 @@ class _Transcription(_Session):
                 await self._translate(first)
 
     def _targets(self) -> tuple[str, ...]:
-        return (self._service.targets()[-1],)  # captions of the speech
+        return (self._service.checks.targets()[-1],)  # captions of the speech
 
     async def _tell(self, message: Message) -> None:
         if not isinstance(message, Heard):
