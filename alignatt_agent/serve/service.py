@@ -25,7 +25,8 @@ from alignatt_agent.serve.metrics import Metrics
 from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.request_checks import RequestChecks, sampling_rate
 from alignatt_agent.serve.resuming import resume, state_after
-from alignatt_agent.serve.rooms import Room, Rooms, check_name
+from alignatt_agent.serve.room import Room
+from alignatt_agent.serve.rooms import Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types.audio import Resampler
 

@@ -12,7 +12,7 @@ from alignatt_agent.live.subtitles import spoken_cues
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.messages import Gap, Message
 from alignatt_agent.serve.messages import Said as SaidMessage
-from alignatt_agent.serve.rooms import Room
+from alignatt_agent.serve.room import Room
 from alignatt_agent.types import SourceSpan
 
 FORMATS = {
