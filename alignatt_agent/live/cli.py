@@ -107,6 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     resolved = choose(runtime, arguments.config, overrides, targets)
     runtime.check(resolved)
     stem = _stem(arguments)
+    # A name that cannot be used is reported before the models are loaded.
     if stem is not None:
         paths = [output_path(stem, target, arguments.format) for target in targets]
         check_writable(stem, paths, arguments.overwrite)

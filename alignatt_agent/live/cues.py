@@ -83,6 +83,7 @@ def columns(text: str) -> int:
     return sum(map(_columns, text))
 
 
+# Each unit is measured in many possible cues.
 @cache
 def _columns(char: str) -> int:
     # Combining marks (Mn, Me) and invisible format characters (Cf) take up no column.

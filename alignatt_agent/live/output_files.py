@@ -37,6 +37,7 @@ def check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
             )
         if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
             raise ConfigError(f"--output: {path} is a folder or is not writable")
+        # A link is kept, and the file to which it points is replaced.
         target = Path(os.path.realpath(path))
         if path.is_symlink() and not os.access(target.parent, os.W_OK):
             raise ConfigError(

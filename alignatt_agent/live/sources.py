@@ -138,6 +138,7 @@ class Source:
                     self._queue.put(piece)
             self._queue.put(None)
         except Exception as error:
+            # ``_next`` raises it in the main thread, after the audio before it.
             self._queue.put(error)
 
     def _next(self) -> Recording | FloatArray | None:
@@ -193,6 +194,7 @@ def _microphone() -> Iterator[IO[bytes]]:
     """Record from the microphone until Enter is pressed."""
     command = _recorder()
     # The recorder runs in its own session, so that Ctrl-C reaches only this process.
+    # Without a buffer, each piece of audio is read as soon as it is recorded.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
     assert recorder.stdout is not None
 

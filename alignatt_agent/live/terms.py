@@ -32,7 +32,9 @@ from alignatt_agent.config.terms import term_line
 _ALPHABETS = 0x530
 """End of the Latin, Greek and Cyrillic characters in Unicode, whose letters have two cases."""
 
-_CAPITAL = "[" + "".join(filter(str.isupper, map(chr, range(_ALPHABETS)))) + "]"
+_CAPITALS = [char for char in map(chr, range(_ALPHABETS)) if char.isupper()]
+
+_CAPITAL = "[" + "".join(_CAPITALS) + "]"
 """Pattern of a capital letter, for which ``re`` has no class."""
 
 _NAME = rf"{_CAPITAL}[\w+-]*[\w+]"

@@ -156,7 +156,8 @@ class Limits:
         if not self.hosts:
             return
         host = connection.headers.get("host", "")
-        names = {*self.hosts, *map(_host, self.origins)}
+        names = [_host(origin) for origin in self.origins]
+        names += self.hosts
         if _host(f"//{host}") not in names:
             raise RefusedError(
                 "host", f"unknown host name {host!r}: restart with --origin https://{host}"

@@ -64,6 +64,7 @@ def create_app(service: Service, wires: Sequence[ModuleType] = WIRES) -> Starlet
     ]
     return Starlette(
         routes=routes,
+        # Pages that show captions on other hosts may read events, with the token in a header.
         middleware=[
             Middleware(SafeHeaders, embed=limits.embed),
             Middleware(CORSMiddleware, allow_origins=limits.embed, allow_headers=["authorization"]),

@@ -100,11 +100,13 @@ class Connection:
         try:
             async with asyncio.timeout(SEND_S):
                 await self._socket.send_text(text)
+        # Starlette and uvicorn report a lost connection in several ways.
         except (TimeoutError, WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
             self._gone = True
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection with a reason."""
+        # The last character may be cut.
         short = reason.encode()[:REASON].decode(errors="ignore")
         with contextlib.suppress(WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
             if not self._gone:

@@ -110,6 +110,7 @@ class SharedEngines(EnginePool):
         aligner = None
         if self._engines.aligner:
             aligner = self._latest("aligner")
+        # The stream survives a restart, because it asks for the current engines at each call.
         engines = replace(
             self._engines,
             asr=self._latest("asr"),
@@ -126,6 +127,7 @@ class SharedEngines(EnginePool):
         if self.state == "ok" and not self._runtime.alive():
             LOGGER.error("an engine died; restarting the engines")
             self.state = "starting"
+            # Steps fail immediately instead of waiting for a dead engine.
             self._engines = None
             self._restarting = asyncio.create_task(self._restart())
 

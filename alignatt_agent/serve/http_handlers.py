@@ -126,6 +126,7 @@ class HttpHandlers:
 
     async def qr_code(self, request: Request) -> Response:
         """Return the QR code of a viewers' link as SVG."""
+        # The extra ``qr`` is optional.
         import segno
 
         self._limits.check(request, viewing=True)

@@ -19,6 +19,7 @@ class Metrics:
     """Metrics of a running server; the functions in ``now`` return current values."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
+        # Unlike the global registry, it has no metrics of vLLM, and several can be in a process.
         self.registry = CollectorRegistry(auto_describe=False)
         self.refusals = Counter(
             name="alignatt_refusals",

@@ -122,6 +122,7 @@ class SpeakerStream:
         try:
             await self._running
         except asyncio.CancelledError:
+            # ``fail`` cancels the task.
             if self._error is not None:
                 raise self._error from None
             raise
@@ -141,6 +142,7 @@ class SpeakerStream:
                 break
             chunk = self._take()
             await self._attempt(methodcaller("step", chunk), chunk.size)
+        # The next stream translates the open sentence.
         if self._suspended:
             return
         for _ in range(ATTEMPTS):
@@ -152,6 +154,7 @@ class SpeakerStream:
         """Remove the audio of the next step from the queue and return it."""
         audio = np.concatenate(self._queue)
         longest = self._chunk_samples
+        # Longer steps cost less per second of audio, so a slow machine catches up.
         if self.live:
             step_s = min(MAX_WAITING_S, max(self._longest_step_s, 2 * self._step_s))
             longest = max(longest, round(step_s * SAMPLE_RATE))
@@ -178,7 +181,7 @@ class SpeakerStream:
         if engines_died:
             messages.append(ENGINE_FAILED)
         else:
-            messages += map(_step_error, failures)
+            messages += [_step_error(failure) for failure in failures]
         messages.append(self._status(step))
         await self.deliver(messages)
         if engines_died:

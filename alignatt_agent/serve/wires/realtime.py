@@ -119,6 +119,7 @@ class _Session:
                 return None
             if kind == self.append:
                 self._began = True
+                # Decoding 15 MiB of audio would block the event loop.
                 return await asyncio.to_thread(_decoded, event.get("audio"))
             if kind != "session.update":
                 raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
