@@ -198,7 +198,7 @@ def _translate(
         run = LiveTranslation(stream, outputs, clock=None)
         # On a terminal, the progress would be mixed with the translation.
         has_progress = stem is not None
-    # ``closing`` stands first, because the outputs are closed after the source, also on Ctrl-C.
+    # Also on Ctrl-C, the source is closed first, then the remaining output is written.
     with closing(run), source:
         run.follow(sources.with_progress(chunks, source.seconds, has_progress))
     return run.status
