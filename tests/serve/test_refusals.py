@@ -277,7 +277,7 @@ def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
     def fails(*_):
         raise ValueError("at /home/me/secret\n")
 
-    monkeypatch.setattr(service, "languages", fails)
+    monkeypatch.setattr(service.checks, "languages", fails)
     monkeypatch.setattr(service, "health", fails)
     audio = {"type": "session.input_audio_buffer.append", "audio": ""}
     first = {"/": [{}, b""], "/ws": [ours()], "/mt": [live.INIT], OPENAI: [audio]}[path]

@@ -79,7 +79,7 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
     """Feed the stream; if the open sentence is resent, leave it to the next stream."""
     room = speech.room
-    back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    back: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))
     try:
