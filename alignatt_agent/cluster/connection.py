@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from alignatt_agent.config.machine import environment, versions
+from alignatt_agent.machine.environment import environment
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.types import AlignAttError
 
 LOCAL, AUTO = "local", "auto"

@@ -14,8 +14,8 @@ from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
 from alignatt_agent.cluster.jobs import Job, JobFailedError
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.types import EngineError
 
 LOSSES = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.config.machine import cache_folder
+from alignatt_agent.config.cache_folders import cache_folder
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AlignAttError
 

@@ -33,12 +33,12 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.models import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.options import eager
+from alignatt_agent.machine.nvidia import GIB
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -9,13 +9,13 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, identity, is_hub_id, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.models import SHARE
 from alignatt_agent.config.resolved import Resolved, head_set_for
 from alignatt_agent.doctor.checks import Check
 from alignatt_agent.doctor.machine_checks import Machine
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.model_sizes import UnknownSizeError
+from alignatt_agent.machine.nvidia import GIB
 from alignatt_agent.types import AlignAttError
 
 _BFLOAT16_SINCE = 8.0

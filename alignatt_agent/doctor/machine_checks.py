@@ -12,9 +12,10 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.config import processor
-from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 from alignatt_agent.doctor.checks import Check
+from alignatt_agent.machine import processor
+from alignatt_agent.machine.nvidia import GIB, Gpu, gpus
+from alignatt_agent.machine.packages import installed
 
 PACKAGE = "alignatt_agent"
 

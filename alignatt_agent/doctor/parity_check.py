@@ -10,11 +10,11 @@ from transformers import AutoConfig
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import weight_bytes
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.doctor.checks import Check
 from alignatt_agent.doctor.machine_checks import free_memory
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.transformers_engine import TransformersEngine
+from alignatt_agent.machine.nvidia import GIB
 from alignatt_agent.types import AttentionRows, Draft, Prompt
 from alignatt_agent.types.engines import Readout
 

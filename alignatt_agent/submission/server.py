@@ -24,7 +24,7 @@ from pathlib import Path
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
-from alignatt_agent.config.machine import installed
+from alignatt_agent.machine.packages import installed
 from alignatt_agent.submission.bundle import SERVER_MODULE, read_server, unserved_contexts
 from alignatt_agent.types import AlignAttError
 

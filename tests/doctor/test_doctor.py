@@ -7,13 +7,13 @@ import pytest
 
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import weight_bytes
-from alignatt_agent.config.machine import GIB, Gpu, gpus
 from alignatt_agent.config.models import DEFAULT_SHARE, written_shares
 from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.config_checks import check_checkpoints, check_head_sets, check_memory
 from alignatt_agent.doctor.machine_checks import Machine
+from alignatt_agent.machine.nvidia import GIB, Gpu, gpus
 from alignatt_agent.policy import LocalAgreement
 
 GOOD = Machine(

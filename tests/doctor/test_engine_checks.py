@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import engine_checks, parity_check
 from alignatt_agent.doctor.parity_check import Case
+from alignatt_agent.machine.nvidia import GIB
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
