@@ -143,7 +143,7 @@ def load_head_set(name: str) -> HeadSet:
         raw = json.loads(read_text(path))
         return HeadSet.model_validate(raw | {"name": path.stem})
     except ValidationError as error:
-        problems = "; ".join(explain(HeadSet, dict(item)) for item in error.errors())
+        problems = "; ".join(explain(HeadSet, dict(details)) for details in error.errors())
         raise HeadSetError(f"{path} is malformed: {problems}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise HeadSetError(f"{path} is malformed: {type(error).__name__} {error}") from None
