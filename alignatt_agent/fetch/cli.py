@@ -121,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{title(model)}: downloaded to {locate_original(model)}", flush=True)
         if model.revision is None:
             print(f"  not pinned: set its `revision` to {checkpoint.commit}")
+    # A failed conversion must not prevent a later download.
     for model in models:
         convert(model)
     return 0

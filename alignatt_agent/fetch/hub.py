@@ -61,7 +61,7 @@ def look_up(model: ModelConfig) -> Checkpoint:
     size = 0
     missing_sizes: dict[str, int] = {}
     for file in files:
-        # The hub does not report the size of every file.
+        # The hub's client allows files of unknown size.
         file_size = file.file_size or 0
         size += file_size
         if file.will_download:
