@@ -82,11 +82,9 @@ def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
         "set dtype to float16 (float32 for Gemma-3, which vLLM rejects in float16), "
         "or use a newer GPU"
     )
-    checks: list[Check] = []
-    for role in config.models.engine_roles:
-        if getattr(config.models, role).dtype == "bfloat16":
-            checks.append(Check(f"{role} dtype", "FAIL", problem, fix))
-    return checks
+    roles = config.models.engine_roles
+    affected = [role for role in roles if getattr(config.models, role).dtype == "bfloat16"]
+    return [Check(f"{role} dtype", "FAIL", problem, fix) for role in affected]
 
 
 def check_asking(resolved: Resolved) -> Check:
