@@ -19,7 +19,7 @@ SYSTEM = (
 
 INSTRUCTION = "\n\nTranslate into {target_language}."
 
-_PLACEHOLDERS = ("source_language", "target_language", "context")
+_PLACEHOLDERS: tuple[str, ...] = ("source_language", "target_language", "context")
 """Placeholders of the wording around a source."""
 
 _TERMS_PLACEHOLDERS = ("terms",)
