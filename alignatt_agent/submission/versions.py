@@ -40,12 +40,12 @@ def check_versions(
         return
     pinned = image_pins(bundle.image / "source")
     for package in DECIDING:
-        found = str(signed.get(package, "not signed")).split(" ")[0]
-        # Both builds of vLLM have the same version; the signature names the build that ran.
+        # Both builds of vLLM have the same version; the signature also names the build that ran.
+        used = str(signed.get(package, "not signed")).split(" ")[0]
         expected = pinned.get(canonicalize_name(package), set())
-        if found not in expected:
-            has = " or ".join(sorted(expected)) or "none"
-            message = f"the run used {package} {found}, but the image contains {has}"
+        if used not in expected:
+            contained = " or ".join(sorted(expected)) or "none"
+            message = f"the run used {package} {used}, but the image contains {contained}"
             fix = f"run the dev set again in the environment of the image ({package})"
             yield Finding("versions", where, message, fix)
     scorer, here = signed.get("omnisteval"), version("omnisteval")
