@@ -44,10 +44,10 @@ def server_command(root: Path, system: str | None) -> list[str]:
     files = folder.glob("*/*.yaml")
     systems = sorted(str(file.relative_to(folder).with_suffix("")) for file in files)
     if system not in systems:
-        problem = "no system was specified"
+        reason = "no system was specified"
         if system:
-            problem = f"there is no system {system!r}"
-        raise ConfigError(f"{problem}; {folder} contains {', '.join(systems) or 'none'}")
+            reason = f"there is no system {system!r}"
+        raise ConfigError(f"{reason}; {folder} contains {', '.join(systems) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
     if problem := unserved_contexts(config):
