@@ -12,7 +12,7 @@ import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from alignatt_agent.config.errors import ConfigError as ConfigError
-from alignatt_agent.config.errors import Strict, explain
+from alignatt_agent.config.errors import Strict, explain_all
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.models import ModelConfig as ModelConfig
@@ -129,8 +129,8 @@ class AgentConfig(Strict):
             try:
                 self.policy_for(code)
             except ValidationError as error:
-                problems = [explain(Policy, dict(details)) for details in error.errors()]
-                raise ValueError(f"targets.{code}.policy: {'; '.join(problems)}") from None
+                problems = "; ".join(explain_all(Policy, error))
+                raise ValueError(f"targets.{code}.policy: {problems}") from None
         return self
 
     @model_validator(mode="after")
@@ -168,8 +168,7 @@ class AgentConfig(Strict):
         try:
             return cls.model_validate(dict(raw))
         except ValidationError as error:
-            lines = [f"{origin}: invalid"]
-            lines += [explain(cls, dict(details)) for details in error.errors()]
+            lines = [f"{origin}: invalid", *explain_all(cls, error)]
             raise ConfigError("\n  ".join(lines)) from None
 
     @classmethod
@@ -195,6 +194,7 @@ class AgentConfig(Strict):
 
     def digest(self) -> str:
         """Return a 12-digit hexadecimal hash of the configuration without the target."""
+        # The latency unit follows from the target.
         content = self.model_dump(exclude={"target_language", "latency_unit"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -241,6 +241,7 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
     elif dotted == "policy" and isinstance(value, Mapping):
         _take_policy(raw, value.get("name", DEFAULT.name))
     for parent in parents:
+        # ``targets.de.policy.name=none`` also works if the file has no targets.
         if raw.get(parent) is None:
             raw[parent] = {}
         raw = raw[parent]

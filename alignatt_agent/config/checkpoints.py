@@ -60,6 +60,7 @@ def locate(models: ModelsConfig) -> ModelsConfig:
         except CheckpointError as error:
             problems.append(f"{role}: {error}")
         else:
+            # A revision is meaningless for the directory that contains its files.
             located[role] = model.model_copy(update={"path": str(path), "revision": None})
     if problems:
         raise CheckpointError("missing checkpoints\n  " + "\n  ".join(problems))
@@ -151,6 +152,7 @@ def fingerprint(path: Path) -> str:
             continue
         size = file.stat().st_size
         digest.update(f"{file.relative_to(path)}:{size}:".encode())
+        # The first MiB of weights contains the names and shapes of the tensors.
         hashed_bytes = size if size < _HASH_WHOLE_BELOW else 1 << 20
         with file.open("rb") as stream:
             digest.update(stream.read(hashed_bytes))
@@ -172,6 +174,7 @@ def weight_bytes(model: ModelConfig) -> int:
 def is_hub_id(model: ModelConfig) -> bool:
     """Return whether a path looks like a hub id, ``owner/name``."""
     parts = model.path.split("/")
+    # Some relative paths have two parts, too: ./model, micro_models/model.
     return len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~", EMBEDDED)
 
 

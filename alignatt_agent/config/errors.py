@@ -3,7 +3,7 @@
 import difflib
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.types import AlignAttError
@@ -17,6 +17,11 @@ class Strict(BaseModel):
     """A frozen part of the configuration that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def explain_all(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """Describe all errors that pydantic found in the input of ``model`` (see ``explain``)."""
+    return [explain(model, dict(details)) for details in error.errors()]
 
 
 def explain(model: type[BaseModel], error: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from alignatt_agent.config.errors import explain
+from alignatt_agent.config.errors import explain_all
 from alignatt_agent.config.resources import find_resource, read_text
 from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.engines import Row
@@ -143,7 +143,7 @@ def load_head_set(name: str) -> HeadSet:
         raw = json.loads(read_text(path))
         return HeadSet.model_validate(raw | {"name": path.stem})
     except ValidationError as error:
-        problems = "; ".join(explain(HeadSet, dict(details)) for details in error.errors())
+        problems = "; ".join(explain_all(HeadSet, error))
         raise HeadSetError(f"{path} is malformed: {problems}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # no JSON object, or heads without scores
         raise HeadSetError(f"{path} is malformed: {type(error).__name__} {error}") from None

@@ -45,7 +45,7 @@ class Language:
     rtl: bool = False
     splitter: str | None = None
     sample: str = field(default="", compare=False)
-    also: Sequence[str] = field(default=(), compare=False)
+    also: Sequence[str] = field(default=(), compare=False)  # lists from YAML have no hash
 
     @property
     def latency_unit(self) -> str:

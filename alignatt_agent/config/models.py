@@ -38,6 +38,8 @@ class ModelConfig(Strict):
 
     path: str = Field(min_length=1)
     revision: str | None = None
+    # Keys that were added later are left out if they have their defaults. The digests of earlier
+    # runs do not contain them.
     smaller: str | None = Field(default=None, exclude_if=lambda value: value is None)
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
     runtime: Literal["vllm", "ctranslate2"] = Field(

@@ -49,6 +49,7 @@ class Resolved:
     def check_shape(self, num_layers: int, num_heads: int) -> None:
         """Reject head sets that were calibrated on a model of another shape."""
         model = self.config.models.translation
+        # The directions were checked when the sets were loaded, before any model.
         for head_set in self.head_sets.values():
             head_set.check(model.path, num_layers, num_heads, head_set.direction, model.revision)
 
@@ -133,6 +134,7 @@ def _fitting(
 ) -> HeadSet:
     """Return a head set if it fits the model and a direction; reject ``None`` and other sets."""
     direction = f"{source.code}-{target}"
+    # Without a head set, only policies that do not read attention can run.
     if head_set is None:
         configured = ", ".join(config.head_sets) or "none"
         without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")

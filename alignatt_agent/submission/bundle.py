@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.config.errors import ConfigError, explain
+from alignatt_agent.config.errors import ConfigError, explain_all
 from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
@@ -78,6 +78,7 @@ class SystemName:
     @classmethod
     def parse(cls, text: str) -> SystemName:
         """Parse a name such as ``"low/en-de"``."""
+        # The code of a target may contain a hyphen: low/en-zh-Hant.
         return cls(*re.split("[/-]", text, maxsplit=2))
 
 
@@ -207,6 +208,6 @@ def read_server(path: Path) -> dict[str, Any]:
         raw = read_yaml(path)
         _Server.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(explain(_Server, dict(details)) for details in error.errors())
+        problems = "; ".join(explain_all(_Server, error))
         raise ConfigError(f"{path} is not a valid server configuration: {problems}") from None
     return dict(raw)

@@ -89,6 +89,7 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
                 command += f" --revision {model.revision}"
             commands[command] = None  # systems share most models
         for name in config.head_sets.values():
+            # Packaged head sets are part of the source.
             if name not in known_resources("head_sets", ".json"):
                 copy_relative(find_path(name), name, weights)
     script = render("fetch_weights.sh", commands=list(commands))
@@ -97,6 +98,7 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
 
 def is_local(model: ModelConfig) -> bool:
     """Return whether a configured checkpoint is a directory instead of a hub ID."""
+    # A directory whose path looks like a hub ID takes precedence, as when the agent starts.
     with contextlib.suppress(FileNotFoundError):
         find_path(model.path)
         return True
@@ -112,7 +114,7 @@ def copy_relative(path: Path, configured: str, weights: Path) -> None:
             f"relative to the working directory, or a hub ID, and run the dev set again"
         )
     target = weights / relative
-    if target.exists():
+    if target.exists():  # another system has the same checkpoint
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():

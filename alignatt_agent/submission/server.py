@@ -63,6 +63,7 @@ def server_command(root: Path, system: str | None) -> list[str]:
             f"fetch the weights with fetch_weights.sh and mount them (-v FOLDER:/weights:ro), or "
             f"build the image with --build-arg WEIGHTS=baked"
         ) from None
+    # Docker mounts nvidia-smi into a container together with the driver.
     if installed("vllm") and shutil.which("nvidia-smi") is None:
         raise ConfigError(
             "vLLM with CUDA is installed, but no NVIDIA driver is visible: start the container "
