@@ -11,19 +11,26 @@ Status = Literal["ok", "warn", "FAIL"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the report; ``FAIL`` makes the doctor exit with status 1."""
+    """One line of the report; ``FAIL`` makes the doctor exit with status 1.
+
+    Attributes:
+        name: the subject of the check.
+        status: ``warn`` for a problem that does not prevent the use of the agent.
+        result: what was measured, compared or missing.
+        fix: what the user can do about a problem.
+    """
 
     name: str
     status: Status
-    found: str
+    result: str
     fix: str = ""
 
     @classmethod
-    def judged(cls, name: str, good: bool, found: str, fix: str, bad: Status = "FAIL") -> Check:
+    def judged(cls, name: str, good: bool, result: str, fix: str, bad: Status = "FAIL") -> Check:
         """Return an ``ok`` check if ``good``, or else a check with status ``bad`` and the fix."""
         if good:
-            return cls(name, "ok", found)
-        return cls(name, bad, found, fix)
+            return cls(name, "ok", result)
+        return cls(name, bad, result, fix)
 
     @classmethod
     def failed(cls, name: str, message: object, fix: str = "") -> Check:
@@ -33,7 +40,7 @@ class Check:
 
     def __str__(self) -> str:
         """Format the check as one line, with the fix on a second line."""
-        line = f"{self.status:<5} {self.name:<24} {self.found}"
+        line = f"{self.status:<5} {self.name:<24} {self.result}"
         if not self.fix:
             return line
         indent = " " * 30  # below the column with the finding
