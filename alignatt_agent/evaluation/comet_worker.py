@@ -18,8 +18,8 @@ def main() -> int:
     model_name, data, output = sys.argv[1:4]
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # download only when the user asks for it
     # Imported by name, because an import contract forbids torch outside alignatt_agent.engine.
-    comet, torch = (importlib.import_module(name) for name in ("comet", "torch"))
-
+    comet = importlib.import_module("comet")
+    torch = importlib.import_module("torch")
     path = model_name
     if not Path(path).is_file():
         try:
@@ -30,8 +30,8 @@ def main() -> int:
     model: Any = comet.load_from_checkpoint(path)
     gpus = 1 if torch.cuda.is_available() else 0
     rows = json.loads(Path(data).read_text(encoding="utf-8"))
-    found = model.predict(rows, batch_size=8, gpus=gpus, progress_bar=False)
-    Path(output).write_text(json.dumps([float(score) for score in found.scores]))
+    prediction = model.predict(rows, batch_size=8, gpus=gpus, progress_bar=False)
+    Path(output).write_text(json.dumps([float(score) for score in prediction.scores]))
     return 0
 
 

@@ -9,7 +9,8 @@ import pytest
 import soundfile
 
 from alignatt_agent.evaluation.audio import converted
-from alignatt_agent.evaluation.devset import DevSetError, load_devset
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.segments import DevSetError
 from alignatt_agent.types.audio import AudioError, Recording
 from alignatt_agent.types.wav_header import undeclared_seconds
 from tests.fakes import agent as fakes
