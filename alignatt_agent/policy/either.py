@@ -33,7 +33,7 @@ class AlignAttOrAgreement(AlignAtt):
     agreed_margin: ClassVar[int] = 2
     """Margin for tokens on which the drafts agree, so that an engine can end a draft early.
 
-    On 32 German tuning sentences, the margins 0, 2 and 16 accept the same tokens
+    On 32 German tuning sentences, the margins 0, 2 and 16 lead to the same scores
     (docs/results/real.md).
     """
 
