@@ -12,8 +12,8 @@ from pathlib import Path
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.live import subtitles
-from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.live.subtitles import Cue, Said
+from alignatt_agent.text.sentence_starts import begins_sentence
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")
 WRITE_S, RATIO = 10.0, 20

@@ -17,8 +17,9 @@ from math import inf
 import regex
 
 from alignatt_agent.config.languages import Language
-from alignatt_agent.live.sentence_starts import begins_sentence
-from alignatt_agent.translation.units import ends_clause, is_punctuation, part
+from alignatt_agent.text.marks import ends_clause, is_punctuation
+from alignatt_agent.text.sentence_starts import begins_sentence
+from alignatt_agent.text.unit_boundaries import boundary_between
 from alignatt_agent.types import SourceSpan
 
 LINES = 2
@@ -216,7 +217,10 @@ def _sticks(left: str, right: str, spaced: bool) -> bool:
     """Return whether two neighboring units must be on one line."""
     if right[0] in (" ", "\u3000") or is_punctuation(right):
         return is_punctuation(right)
-    return spaced or right[0].isspace() or not part(left, right)  # i.e. a no-break space
+    # White space that is neither of the two spaces above is a no-break space.
+    if spaced or right[0].isspace():
+        return True
+    return not boundary_between(left, right)
 
 
 def _cut(unit: Said, columns: int) -> Iterator[Said]:

@@ -20,7 +20,7 @@ from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedE
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
 from alignatt_agent.serve.service import Service, sampling_rate
-from alignatt_agent.speech.sentences import ends_after
+from alignatt_agent.text.sentences import ends_after
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
