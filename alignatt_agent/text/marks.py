@@ -1,9 +1,11 @@
-"""Marks that end a clause or may follow its end."""
+"""Marks that end a clause, and marks that may enclose it."""
 
 CLAUSE_ENDS = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
 """Marks that end a clause."""
 CLOSERS = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
-"""Marks that may follow the end of a clause. German and Czech close a quotation with ``“``."""
+"""Marks that may follow the end of a clause. ``“`` closes a quotation in German and Czech."""
+OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
+"""Marks that may precede the first word of a clause. ``“`` opens a quotation in English."""
 
 
 def ends_clause(text: str) -> bool:

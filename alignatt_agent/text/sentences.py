@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 from sentencex import get_sentence_boundaries
 
+from alignatt_agent.text.marks import CLOSERS, OPENERS
 from alignatt_agent.types import Word
 
-# Marks that may stand after or before a word and do not decide whether a sentence ends.
-CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
-OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 _FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(CLOSERS)}]*$")  # noqa: RUF001
 _GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(CLOSERS)}]*$")
 # Unlisted abbreviations: `J.` (no Korean or Chinese syllable), `e.g.`, `f.eks.`, `J.-C.`, `EE. UU.`

@@ -49,3 +49,19 @@ def test_a_pause_ends_numbers_and_what_may_abbreviate_in_every_spoken_language()
     assert all(ends_sentence(*case) for case in [("2019.", ""), ("art.", "", "fr")])
     goes_on = [("19.", "", "de"), ("Dr.", "", "fr"), ("Art.", None, "de"), ("is;", "Then")]
     assert not any(ends_sentence(*case) for case in goes_on)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "„Stimmt das?“ ‖ Sie nickte."),
+        ("cs", "„Opravdu?“ ‖ Přikývla."),
+        ("en", "“Is that so?” ‖ “Yes.” ‖ She nodded."),
+    ],
+)
+def test_a_quotation_ends_its_sentence(language, text):
+    written = [sentence.split() for sentence in text.split(" ‖ ")]
+    words = [Word(word, 0.0, 0.0) for sentence in written for word in sentence]
+    sentences, rest = split_sentences(words, "", language)
+    assert [[word.text for word in sentence] for sentence in sentences] == written
+    assert not rest
