@@ -13,6 +13,8 @@ from unicodedata import normalize
 import soundfile
 import yaml
 
+from alignatt_agent.audio.recording import AudioError
+from alignatt_agent.audio.wav_header import undeclared, undeclared_seconds
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resources import read_lines, read_text
 from alignatt_agent.config.speech import CONTEXTS
@@ -20,8 +22,6 @@ from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.text_notes import text_notes
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError
-from alignatt_agent.types.audio import AudioError, undeclared
-from alignatt_agent.types.wav_header import undeclared_seconds
 
 SEGMENTATION = "audio-segments.yaml"
 FOLDERS = ("wav", "audio")

@@ -45,6 +45,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from alignatt_agent.audio.recording import AudioError
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cascade.stream import Stream, StreamStep
@@ -58,7 +59,6 @@ from alignatt_agent.live import sources
 from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
 from alignatt_agent.live.subtitles import Said
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
-from alignatt_agent.types.audio import AudioError
 
 REAL, LAPTOP = "default-low", "laptop-low"
 """Configurations with real models: the default, which requires a GPU, and one that does not."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from alignatt_agent.audio.resampler import Resampler
 from alignatt_agent.cascade.contexts import check_beginning, check_contexts
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.config.languages import Language, LanguageError, language
@@ -33,7 +34,6 @@ from alignatt_agent.serve.remote import RemoteStream, run
 from alignatt_agent.serve.rooms import Room, Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types import AlignAttError
-from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
 """Seconds for streams to translate their last words when the server stops."""
