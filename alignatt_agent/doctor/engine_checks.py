@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -20,6 +21,7 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, EngineError
+from alignatt_agent.types.engines import DraftRequest
 
 SENTENCES = (
     "Today we look at how machines translate speech while somebody is still speaking.",
@@ -90,8 +92,8 @@ def _layout(served: ServedModel) -> Check:
 
 def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
     """Compare drafts with and without rows."""
-    plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
-    rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
+    plain = [drafts.draft(DraftRequest(case.prompt, tokens)).token_ids for case in cases]
+    rows = [drafts.draft(case.request(tokens)).token_ids for case in cases]
     same = sum(a == b for a, b in zip(plain, rows, strict=True))
     found = f"{same} of {len(cases)} drafts are equal"
     return Check.judged("same tokens with rows", same == len(cases), found, REPORT_ROWS)
@@ -103,10 +105,10 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
     if policy.gate(1) is None:
         return Check(name, "ok", "not used: an engine cannot run the gate of this policy")
     for case in cases:
-        whole = drafts.draft(case.prompt, tokens, case.readout)
+        whole = drafts.draft(case.request(tokens))
         for quarter in (1, 2, 3):
             frontier = max(1, len(case.prompt.token_word) * quarter // 4)
-            short = drafts.draft(case.prompt, tokens, case.readout, policy.gate(frontier))
+            short = drafts.draft(replace(case.request(tokens), gate=policy.gate(frontier)))
             first, second = (policy.decide(draft, frontier).accepted for draft in (whole, short))
             same += first == second and whole.token_ids[:first] == short.token_ids[:first]
             total += 1
@@ -124,8 +126,8 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
     """
     same, steps = 0, [0, 0]
     for case in cases:
-        usual = drafts.draft(case.prompt, tokens, case.readout)
-        draft = drafts.draft(case.prompt, tokens, case.readout, expected=usual.token_ids)
+        usual = drafts.draft(case.request(tokens))
+        draft = drafts.draft(replace(case.request(tokens), expected=usual.token_ids))
         same += (draft.token_ids, draft.ended) == (usual.token_ids, usual.ended)
         steps = [steps[0] + usual.steps, steps[1] + draft.steps]
     found = f"{same} of {len(cases)} equal the decoded drafts, {steps[1]}/{steps[0]} steps"
@@ -139,7 +141,7 @@ def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> flo
     figures = []
     for case in [cases[0], cases[0], *cases, *cases]:
         start = time.perf_counter()
-        draft = drafts.draft(case.prompt, tokens, case.readout)
+        draft = drafts.draft(case.request(tokens))
         elapsed = 1000 * (time.perf_counter() - start)
         figures.append(elapsed / max(1, draft.steps or len(draft.token_ids)))
     return median(figures[2:])

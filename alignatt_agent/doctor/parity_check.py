@@ -16,7 +16,7 @@ from alignatt_agent.doctor.machine_checks import free_memory
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.types import AttentionRows, Draft, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 
 PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared, in tokens."""
@@ -53,6 +53,10 @@ class Case:
     prompt: Prompt
     readout: Readout
 
+    def request(self, max_tokens: int) -> DraftRequest:
+        """Return the request for a draft with these rows."""
+        return DraftRequest(self.prompt, max_tokens, self.readout)
+
 
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
     """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
@@ -66,7 +70,7 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
     if need > free:
         found = f"skipped: the reference needs {need / GIB:.1f} GiB; {free / GIB:.1f} GiB are free"
         return Check(name, "warn", found, "free main memory, and run the command again")
-    answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
+    answers = [drafts.draft(case.request(PARITY_TOKENS)) for case in cases]
     asked = [
         (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
     ]

@@ -107,9 +107,7 @@ def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed
     answers: list[Draft] = []
     for count in (1, len(asked)):
         with ThreadPoolExecutor(count) as threads:
-            answers += threads.map(
-                lambda case: drafts.draft(case.prompt, tokens, case.readout), asked
-            )
+            answers += threads.map(lambda case: drafts.draft(case.request(tokens)), asked)
     noise = Gap()
     for case, answer in zip(asked, answers, strict=False):
         if answer.rows is not None and answer.token_ids:
