@@ -1,12 +1,13 @@
 """Find checkpoints, and check their completeness and identity."""
 
 import contextlib
-import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.machine import cache_folder
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AlignAttError
@@ -82,7 +83,7 @@ CONVERSION = "float32 scales"
 def converted(original: Path, gguf: str | None = None) -> Path:
     """Return the folder for the 8-bit form of a checkpoint, or of one GGUF file in its folder."""
     content = fingerprint(original if gguf is None else original / gguf)
-    name = hashlib.sha256(f"{content}:{gguf}:{CONVERSION}".encode()).hexdigest()[:12]
+    name = short_digest([f"{content}:{gguf}:{CONVERSION}".encode()])
     return cache_folder() / "int8" / name
 
 
@@ -126,16 +127,19 @@ def fingerprint(path: Path) -> str:
 
     For files of 64 MiB or more, only the size and the first MiB are hashed.
     """
-    digest = hashlib.sha256()
+    return short_digest(_hashed_parts(path))
+
+
+def _hashed_parts(path: Path) -> Iterator[bytes]:
+    """Yield the name, size and content of each file of ``fingerprint``, one file in memory."""
     files = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
     for file in files:
         if file.suffix == ".pyc":
             continue
         size = file.stat().st_size
-        digest.update(f"{file.relative_to(path)}:{size}:".encode())
+        yield f"{file.relative_to(path)}:{size}:".encode()
         with file.open("rb") as stream:
-            digest.update(stream.read() if size < _HASH_WHOLE_BELOW else stream.read(1 << 20))
-    return digest.hexdigest()[:12]
+            yield stream.read() if size < _HASH_WHOLE_BELOW else stream.read(1 << 20)
 
 
 def identity(model: ModelConfig, located: ModelConfig) -> str:
