@@ -88,6 +88,7 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
     """Run one of ``COMMANDS``; ``called`` is its name in errors, by default ``alignatt NAME``."""
     quieten()  # before the module imports libraries that print
     called = called or f"alignatt {name}"
+    # Imported by name: a command loads only what it needs, and most never load vLLM.
     module = f"alignatt_agent.{COMMANDS[name][0]}"
     return report_errors(called, lambda: import_module(module).main(argv))
 

@@ -3,7 +3,6 @@
 The script imports nothing from this package, which is not installed in that environment.
 """
 
-import importlib
 import json
 import os
 import sys
@@ -17,8 +16,9 @@ def main() -> int:
     """Score segments and return the exit status."""
     model_name, data, output = sys.argv[1:4]
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # download only when the user asks for it
-    # Imported by name, because an import contract forbids torch outside alignatt_agent.engine.
-    comet, torch = (importlib.import_module(name) for name in ("comet", "torch"))
+    # After the setting above, which the hub's client reads when it is imported.
+    import comet
+    import torch
 
     path = model_name
     if not Path(path).is_file():
