@@ -71,8 +71,12 @@ class AlignAttOrAgreement(AlignAtt):
             return sum(1 for _ in takewhile(lambda peak: peak < border, peaks))
         assert draft.rows is not None
         rows = head_mean(draft.rows.source[: len(peaks)])
+        # Most mass is elsewhere: in the paper's probes, 83 % is on the prompt and the draft.
         before = rows[:, :border].sum(axis=1) >= self.share * rows.sum(axis=1)
-        return int(before.argmin()) if not before.all() else len(peaks)
+        if before.all():
+            return len(peaks)
+        # The first minimum is the first token that fails.
+        return int(before.argmin())
 
     def edge(self, frontier: int) -> int:
         """Return the first source position at which every token is rejected."""

@@ -133,6 +133,7 @@ class Gate:
         frontier: number of source tokens that belong to accessible words.
     """
 
+    # Plain values and not the policy, because they are sent to the engine's worker processes.
     settings: Mapping[str, float | str]
     frontier: int
 
