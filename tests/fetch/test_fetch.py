@@ -204,9 +204,10 @@ def test_ctrl_c_stops_a_download_immediately_and_leaves_no_part(hub, tmp_path):
     process = started(hub, tmp_path)
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=15)
-    assert time.monotonic() - begin < 5  # the server would wait 20 s
-    assert process.returncode == 130
+    _, errors = process.communicate(timeout=40)
+    duration = time.monotonic() - begin
+    assert process.returncode == 130, errors
+    assert duration < 5, errors  # the server would wait 20 s
     assert "interrupted; run it again to resume or restart" in errors
     assert not list(tmp_path.rglob("*.incomplete"))
 
