@@ -32,11 +32,11 @@ from lab.results_pages import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS, README = ROOT / "lab/results", ROOT / "docs/results", ROOT / "README.md"
-MODELS = ROOT / "docs/models.md"
+MODELS, EVIDENCE = ROOT / "docs/models.md", ROOT / "docs/evidence.md"
 RUNS = ("dev-low", "dev-high", "micro-follows-dev-low", "micro-follows-dev-high")
 OFFLINE = ("offline", "micro-follows-offline")
 
-MARKED = {README: ("real", "embedded"), MODELS: ("policies",)}
+MARKED = {README: ("real", "embedded"), MODELS: ("policies",), EVIDENCE: ("real-policies",)}
 """Pages of which only the marked tables are generated."""
 
 _KEPT = ("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms", "rtf", "stream_laal_cu_ms", "paced")

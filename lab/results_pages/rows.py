@@ -112,6 +112,42 @@ def real_summary(claims: Row, offline: Row) -> Iterator[Row]:
     yield row
 
 
+COMPARED = {
+    ("alignatt", "low"): "gate (`laptop-low`)",
+    ("alignatt", "high"): "gate (`laptop-high`)",
+    (
+        "alignatt",
+        "2 drafts, margin -2, hold-back 100, chunk 1000",
+    ): "gate and agreement of two drafts",
+    ("local_agreement", "2 drafts, chunk 1000"): "agreement of two drafts",
+    ("hold_n", "n 4, chunk 1000"): "`hold_n`, n = 4",
+    ("wait_k", "k 6, rate 1.0, chunk 1000"): "`wait_k`, k = 6",
+    ("confidence", "probability 0.5, chunk 1000"): "`confidence`, probability 0.5",
+    ("none", "whole drafts, chunk 1000"): "`none`",
+}
+"""Names of the policies that evidence.md compares, by policy and label."""
+
+
+def real_policies(claims: Row) -> Iterator[Row]:
+    """Yield one row per policy with lists over the targets, and what `laptop-high` gains."""
+    for (curve, label), name in COMPARED.items():
+        runs = [_run(claims["targets"][code]["runs"], curve, label) for code in TARGETS]
+        row: Row = {"name": name}
+        for key in ("bleu", "chrf", "cu_ms"):
+            row[key] = [run[key]["value"] for run in runs]
+        row["gain"] = [_gain(claims["differences"], code, curve, label) for code in TARGETS]
+        yield row
+
+
+def _gain(differences: list[Row], target: str, curve: str, label: str) -> Row | None:
+    """Return the BLEU of `laptop-high` minus that of a policy, if it was computed."""
+    for item in differences:
+        compared = item["target"], item["point"], item["label"]
+        if compared == (target, "high", label) and item["curve"].startswith(curve):
+            return dict(item["bleu"])
+    return None
+
+
 def _run(runs: list[Row], curve: str, label: str) -> Row:
     """Return the run of a policy with a label."""
     for run in runs:

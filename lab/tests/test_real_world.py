@@ -1,14 +1,16 @@
 """The parts of `make real`, without network, handbook, voices and eflomal."""
 
 import hashlib
+import json
 import zipfile
 
 import pytest
 from huggingface_hub import snapshot_download
 
+from alignatt_agent.config.agent_config import ConfigError
 from alignatt_agent.config.languages import language
 from alignatt_agent.fetch.hub import FetchError
-from lab.real_world import handbook, models, speech
+from lab.real_world import handbook, models, speech, speed
 from lab.real_world.__main__ import checkpoints, described
 
 
@@ -69,3 +71,37 @@ def test_words_and_sentence_ends_are_counted_by_what_became_of_them():
     off_line = speech.counts(said, [], "We train a model it works the end is near")
     assert (off_line["delete"], "false_ends" in off_line) == (1, False)
     assert speech.end_errors(said, [("", 0, 1.25), ("", 1, 9)]) == [0.25]
+
+
+def evaluated(folder, kernel, seconds, devset="4 talks"):
+    """Write the files of an evaluation whose drafts take ``seconds`` per chunk."""
+    shared = {"audio": "", "config_sha256": "", "versions": {}, "target": "de"}
+    stages = {
+        "chunks": 10,
+        "ms_per_chunk": {"draft": 1000 * seconds},
+        "rtf": {"asr": 0.2, "aligner": 0.1, "draft": seconds, "replay": 0.0},
+    }
+    scores = {
+        "rtf": 0.3 + seconds,
+        "stages": stages,
+        "decoding": {"steps": 50},
+        **dict.fromkeys(("bleu", "chrf", "longyaal_cu_ms", "longyaal_ca_ms"), 1.0),
+    }
+    (folder / "de").mkdir(parents=True)
+    run = {**shared, "devset": devset, "kernel": kernel}
+    (folder / "de" / "run.json").write_text(json.dumps(run))
+    (folder / "de" / "scores.json").write_text(json.dumps(scores))
+    return folder
+
+
+def test_speeds_are_compared_on_one_dev_set(tmp_path):
+    first = evaluated(tmp_path / "a", "int8 by vLLM", seconds=0.5)
+    second = evaluated(tmp_path / "b", "int8 by FBGEMM", seconds=1.0)
+    file = tmp_path / "speed.json"
+    assert speed.main([f"one={first}", f"two = 2={second}", "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["label"] for row in rows] == ["one", "two = 2"]
+    assert [row["ms_per_step"] for row in rows] == [100, 200]
+    other = evaluated(tmp_path / "c", "int8 by vLLM", seconds=0.5, devset="1 talk")
+    with pytest.raises(ConfigError, match="devset 1 talk differs from 4 talks of one="):
+        speed.main([f"one={first}", f"three={other}", "--json", str(file)])
