@@ -15,6 +15,7 @@ import yaml
 
 from alignatt_agent.audio.recording import AudioError
 from alignatt_agent.audio.wav_header import undeclared, undeclared_seconds
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resources import read_lines, read_text
 from alignatt_agent.config.speech import CONTEXTS
@@ -90,19 +91,18 @@ class DevSet:
 
     def digest(self, target: str) -> str:
         """Return the size of the dev set, and a hash of the segmentation and the references."""
-        digest = hashlib.sha256()
-        for path in (self.segmentation, self.references[target]):
-            digest.update(path.read_bytes())
+        files = (self.segmentation, self.references[target])
+        digest = short_digest(path.read_bytes() for path in files)
         counts = f"{len(self.talks)} talks, {len(self.segments)} segments"
-        return f"{counts}, sha256:{digest.hexdigest()[:12]}"
+        return f"{counts}, sha256:{digest}"
 
     def audio_digest(self) -> str:
         """Return the total length and a hash of the streamed recordings."""
-        digest = hashlib.sha256()
+        file_digests: list[bytes] = []
         for talk in self.talks:
             with talk.wav.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        return f"{self.seconds:.1f} s, sha256:{digest.hexdigest()[:12]}"
+                file_digests.append(hashlib.file_digest(stream, "sha256").digest())
+        return f"{self.seconds:.1f} s, sha256:{short_digest(file_digests)}"
 
 
 def load_devset(
