@@ -11,7 +11,7 @@ from pathlib import Path
 
 from alignatt_agent.calibration.pairs import Pairs, PairsError, SentencePair
 from alignatt_agent.config.resources import find_path, read_lines
-from alignatt_agent.evaluation.devset import SEGMENTATION
+from alignatt_agent.evaluation.segments import SEGMENTATION
 
 EMBEDDED_DEVSET = "micro_models/devset"
 _REFUSED_SHARE = 0.5

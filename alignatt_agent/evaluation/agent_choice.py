@@ -41,7 +41,8 @@ class AgentChoice:
 
     def sign(self, devset: DevSet, target: str, latency: str) -> dict[str, Any]:
         """Return all settings that a run's scores depend on, including the latency measure."""
-        config, head_set = self.config, self.resolved.head_sets.get(target)
+        config = self.config
+        head_set = self.resolved.head_sets.get(target)
         signature: dict[str, Any] = {
             "agent": f"{self.cls.__module__}.{self.cls.__qualname__}",
             "config": self.name,
@@ -58,6 +59,7 @@ class AgentChoice:
             "dtype": config.models.translation.dtype,
             "policy": config.policy_for(target).model_dump(),
         }
+        # The kernel depends on the processor, and its rounding can change the output.
         if config.models.translation.quantize is not None:
             signature["kernel"] = int8_product.description()
         if head_set is not None:
@@ -77,13 +79,17 @@ def choose_agent(
     contexts: Path | None = None,
     live: bool = True,
 ) -> AgentChoice:
-    """Find an agent by entry point or dotted class name, and resolve its configuration."""
+    """Find an agent by entry point or dotted class name, and resolve its configuration.
+
+    Raises:
+        ConfigError: the agent does not exist, or the configuration is invalid.
+    """
     cls = _agent_class(agent)
     keys = {"type": f"{cls.__module__}.{cls.__qualname__}", **overrides}
     if source is not None:
         keys["source_language"] = language(source).code
-    chosen = load_with_contexts(config, contexts, keys)
-    return AgentChoice(cls, config, cls.runtime.resolve(chosen, targets, live))
+    loaded = load_with_contexts(config, contexts, keys)
+    return AgentChoice(cls, config, cls.runtime.resolve(loaded, targets, live))
 
 
 def load_with_contexts(
@@ -91,9 +97,12 @@ def load_with_contexts(
 ) -> AgentConfig:
     """Load a configuration; if it sets no context, use the folder ``contexts`` of the dev set."""
     loaded = load_config(config, overrides)
-    if loaded.speech.context is None and contexts is not None and contexts.is_dir():
-        return load_config(config, {**(overrides or {}), "speech.context": str(contexts)})
-    return loaded
+    if loaded.speech.context is not None or contexts is None or not contexts.is_dir():
+        return loaded
+    # Loaded again: whether a configuration sets a context is known only after loading.
+    keys = dict(overrides or {})
+    keys["speech.context"] = str(contexts)
+    return load_config(config, keys)
 
 
 def known_agents() -> list[str]:
@@ -102,14 +111,14 @@ def known_agents() -> list[str]:
 
 
 def _agent_class(name: str) -> type[AlignAttAgent]:
-    dotted = next((point.value for point in entry_points(group=GROUP, name=name)), name)
+    dotted_name = next((point.value for point in entry_points(group=GROUP, name=name)), name)
     try:
-        found = pkgutil.resolve_name(dotted)
+        target = pkgutil.resolve_name(dotted_name)
     except (AttributeError, ImportError, ValueError) as error:
-        found = error
-    if isinstance(found, type) and issubclass(found, AlignAttAgent):
-        return found
+        target = error  # part of the message below
+    if isinstance(target, type) and issubclass(target, AlignAttAgent):
+        return target
     raise ConfigError(
-        f"--agent {name}: found {found!r}; expected an entry point in {GROUP} "
+        f"--agent {name}: found {target!r}; expected an entry point in {GROUP} "
         f"({', '.join(known_agents())}) or the dotted name of a subclass of AlignAttAgent"
     )

@@ -51,27 +51,34 @@ RESULT = "asr.json"
 def transcript_log(records: Iterable[TalkStep]) -> list[dict[str, Any]]:
     """Return the accessible words as a Simulstream log; revised words become deleted tokens."""
     lines: list[dict[str, Any]] = []
-    talk, number = "", -1
-    settled: list[str] = []
-    shown: list[str] = []
+    talk = ""
+    number = -1
+    committed: list[str] = []
+    logged: list[str] = []
     for record in records:
         if record.talk != talk:
-            talk, number, settled, shown = record.talk, number + 1, [], []
+            talk = record.talk
+            number += 1
+            committed = []
+            logged = []
             lines.append({"id": number, "metadata": {"wav_name": f"{talk}.wav"}})
+        for sentence in record.heard.sentences:
+            committed += [word.text for word in sentence]
         live = record.heard.live
-        settled = settled + [word.text for sentence in record.heard.sentences for word in sentence]
-        wanted = settled + [word.text for word in live.words[: live.accessible]]
-        same = common_prefix(shown, wanted)
+        accessible = committed + [word.text for word in live.words[: live.accessible]]
+        # From the first changed word on, all words are logged again: the latency of a word is that
+        # of its last change.
+        unchanged = common_prefix(logged, accessible)
         lines.append(
             {
                 "id": number,
                 "total_audio_processed": record.audio_s,
                 "computation_time": record.seconds["asr"] + record.seconds["aligner"],
-                "generated_tokens": wanted[same:],
-                "deleted_tokens": shown[same:],
+                "generated_tokens": accessible[unchanged:],
+                "deleted_tokens": logged[unchanged:],
             }
         )
-        shown = wanted
+        logged = accessible
     return lines
 
 
@@ -80,7 +87,7 @@ def transcript_latency(
 ) -> dict[str, float | None]:
     """Score the latency of the accessible words as if they were emitted text."""
     files = RunFiles(folder)
-    files.clean()
+    files.clean()  # diagnose has refused folders of runs
     lines = transcript_log(records)
     files.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     files.config.write_text(yaml.safe_dump(scorer_settings(source)), encoding="utf-8")
@@ -94,24 +101,36 @@ def transcript_latency(
 
 def tail_report(errors: TailErrors) -> dict[str, Any]:
     """Return the error rate of each bin and the suggested hold-back."""
-    names = ("from_ms", "error", "low", "high", "words")
-    columns = (
-        [round(1000 * edge) for edge in errors.edges_s],
-        *([_percent(rate) for rate in rates] for rates in (errors.rates(), *errors.bands())),
-        errors.words.sum(0).tolist(),
-    )
-    hold_back = errors.hold_back_s()
-    return {
-        "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=False)],
-        "hold_back_ms": None if hold_back is None else round(1000 * hold_back),
-    }
+    lows, highs = errors.bands()
+    word_counts = errors.words.sum(0).tolist()
+    columns = zip(errors.edges_s, errors.rates(), lows, highs, word_counts, strict=False)
+    bins = [
+        {
+            "from_ms": round(1000 * edge_s),
+            "error": _percent(rate),
+            "low": _percent(low),
+            "high": _percent(high),
+            "words": words,
+        }
+        for edge_s, rate, low, high, words in columns
+    ]
+    hold_back_s = errors.hold_back_s()
+    hold_back_ms = None if hold_back_s is None else round(1000 * hold_back_s)
+    return {"bins": bins, "hold_back_ms": hold_back_ms}
 
 
 def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, Any]:
-    """Evaluate the speech recognition of a run, and write ``asr.json`` and the plot."""
+    """Evaluate the speech recognition of a run, and write ``asr.json`` and the plot.
+
+    Raises:
+        DevSetError: the dev set has problems, or lacks a talk of the run or a transcript.
+        OutputError: ``output`` contains a run.
+        ScoringError: ``run`` contains no trace, or the scorer failed.
+    """
     code = language(source).code
-    RunFiles(output).refuse_run(own=RESULT)
+    RunFiles(output).refuse_run(result_name=RESULT)
     check_scorer([code])
+    # The transcript of the speech is scored like a translation into the spoken language.
     checked = load_devset(devset, [code], output, code, audio=False)
     path = RunFiles(run).records
     if not path.is_file():
@@ -133,29 +152,30 @@ def diagnose(run: Path, devset: Path, source: str, output: Path) -> dict[str, An
 
 def table(report: dict[str, Any]) -> str:
     """Format the report for a terminal."""
-    rows = [
-        (item["from_ms"], item["error"], f"{item['low']:.1f} - {item['high']:.1f}", item["words"])
-        for item in report["tail"]["bins"]
-        if item["words"]
-    ]
+    rows = []
+    for tail_bin in report["tail"]["bins"]:
+        if not tail_bin["words"]:
+            continue
+        band = f"{tail_bin['low']:.1f} - {tail_bin['high']:.1f}"
+        rows.append((tail_bin["from_ms"], tail_bin["error"], band, tail_bin["words"]))
     head = ("ms before the end", "error %", "90 % band", "words")
-    found = report["tail"]["hold_back_ms"]
-    unaware, aware = (
-        math.nan if report[key] is None else report[key]
-        for key in ("longyaal_cu_ms", "longyaal_ca_ms")
-    )
+    hold_back_ms = report["tail"]["hold_back_ms"]
+    suggestion = "no hold-back suggested: too few words"
+    if hold_back_ms is not None:
+        suggestion = (
+            f"suggested hold-back: {hold_back_ms} ms (speech.hold_back_ms); the error rate of "
+            f"older words is stable"
+        )
     lines = [
         f"WER {format_wer(report)} % (95 % bootstrap interval; with case and punctuation "
         f"{report['wer_exact']:.2f} %), CER {report['cer']:.2f} %, "
-        f"LongYAAL CU {unaware:.0f} ms, CA {aware:.0f} ms, "
+        f"LongYAAL CU {_whole(report['longyaal_cu_ms'])} ms, "
+        f"CA {_whole(report['longyaal_ca_ms'])} ms, "
         f"RTF {report['rtf']:.3f}",
         "",
         tabulate(rows, head, stralign="right", floatfmt=".1f"),
         "",
-        "no hold-back suggested: too few words"
-        if found is None
-        else f"suggested hold-back: {found} ms (speech.hold_back_ms); the error rate of older "
-        f"words is stable",
+        suggestion,
     ]
     return "\n".join(lines)
 
@@ -165,17 +185,34 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("alignatt asr", **page(__doc__))
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="target folder written by simulstream-eval")
-    needed = {"required": True}
-    spoken = {"default": "en", "help": "spoken language; default %(default)s"}
-    shared_options(parser, source=spoken, devset=needed, output=needed)
+    shared_options(
+        parser,
+        source={"default": "en", "help": "spoken language; default %(default)s"},
+        devset={"required": True},
+        output={"required": True},
+    )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    print(table(diagnose(**vars(build_parser().parse_args(argv)))))
+    arguments = build_parser().parse_args(argv)
+    report = diagnose(
+        run=arguments.run,
+        devset=arguments.devset,
+        source=arguments.source,
+        output=arguments.output,
+    )
+    print(table(report))
     return 0
 
 
+def _whole(value: float | None) -> str:
+    return "nan" if value is None else f"{value:.0f}"
+
+
 def _percent(rate: float) -> float | None:
-    return None if math.isnan(rate) else round(100 * rate, 2)
+    """Return a rate in percent, or ``None``, as JSON has no NaN."""
+    if math.isnan(rate):
+        return None
+    return round(100 * rate, 2)

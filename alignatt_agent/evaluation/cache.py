@@ -19,7 +19,10 @@ class ResultCache:
     def __init__(self, path: Path | None) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+        # Without an isolation level, each statement is a transaction and is written immediately.
         self._base = sqlite3.connect(path or "", isolation_level=None, check_same_thread=False)
+        # With the next two settings, a write does not wait for the disk; a power failure can lose
+        # recent results.
         self._base.execute("PRAGMA journal_mode=WAL")
         self._base.execute("PRAGMA synchronous=NORMAL")
         self._base.execute("CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB)")
@@ -33,8 +36,10 @@ class ResultCache:
     def get(self, key: bytes) -> Any:
         """Return the result that is stored under ``key``, or ``None`` if there is none."""
         query = "SELECT value FROM results WHERE key=?"
-        found = self._base.execute(query, (key,)).fetchone()
-        return pickle.loads(found[0]) if found else None
+        row = self._base.execute(query, (key,)).fetchone()
+        if row is None:
+            return None
+        return pickle.loads(row[0])
 
     def put(self, key: bytes, value: object) -> None:
         """Store a result, which must not be ``None``."""
@@ -51,6 +56,7 @@ def key_of(*parts: str | bytes | int) -> bytes:
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()
+        # With type and length, no two lists of parts have the same bytes.
         digest.update(f"{type(part).__name__}{len(data)}:".encode())
         digest.update(data)
     return digest.digest()

@@ -5,14 +5,13 @@ only lowers the score. A submission must also be the unaltered log of one run: a
 whole chunks and units.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from alignatt_agent.evaluation.delays import delay_faults
 from alignatt_agent.evaluation.devset import DevSet
-from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, TalkLog
+from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, LoggedChunk, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDY, kind_of_pieces
 
 SHOWN = 3
@@ -52,46 +51,56 @@ def check_log(
     the rules for submissions. Without it, only faults that change scores are reported. ``joined``
     lists the kinds of subwords that the scorers join (``subwords.joined_pieces``).
     """
-    found = [*_readable(log, where), *_one_run(log, where, chunk_ms is not None)]
-    found += _pieces(log, where, unit, joined)
-    found += _all_talks(log, where, talks)
+    submission = chunk_ms is not None
+    findings = [*_readable(log, where), *_one_run(log, where, submission)]
+    findings += _subwords(log, where, unit, joined)
+    findings += _all_talks(log, where, talks)
     for talk in log.talks:
         place = f"{where}:{talk.line}"
+        length_s = talks.get(talk.name)
         if talk.silent:
             fix = "read run.log for the reason; silence is scored as a missing translation"
-            found.append(Finding("empty-talk", place, f"{talk.name}: nothing was emitted", fix))
+            message = f"{talk.name}: nothing was emitted"
+            findings.append(Finding("empty-talk", place, message, fix))
         if talk.instance is not None:
-            # OmniSTEval itself compares the number of units with the number of delays.
-            faults = delay_faults(talk, talks.get(talk.name))
-            found += [Finding("delays", place, message, fix) for message, fix in faults]
+            # A JSONL log has no chunks, and OmniSTEval itself compares the numbers of units and
+            # delays.
+            for message, fix in delay_faults(talk, length_s):
+                findings.append(Finding("delays", place, message, fix))
             continue
-        found += _positions(talk, place, talks.get(talk.name), chunk_ms)
-        found += _units(talk, where, unit, chunk_ms is not None)
-        if chunk_ms is not None:
-            found += _append_only(talk, where)
-    return found
+        findings += _positions(talk, place, length_s, chunk_ms)
+        findings += _units(talk, where, unit, submission)
+        if submission:
+            findings += _append_only(talk, where)
+    return findings
 
 
 def refuse(log: Log, devset: DevSet, unit: str, joined: Sequence[str] = ()) -> list[str]:
     """Reject a log that would be scored incorrectly; see ``check_log`` for the arguments.
 
     Return a warning for each talk without output; such talks are scored, but probably unintended.
+
+    Raises:
+        LogError: the log cannot be scored.
     """
-    expected = {
-        talk.name: max(span.offset_s for span in devset.segments if span.talk == talk.name)
-        for talk in devset.talks
-    }
-    found = check_log(log, log.path.name, expected, unit, joined=joined)
-    silent = [item.message for item in found if item.rule == "empty-talk"]
-    problems = [
-        f"{item.where}: {item.message}; {item.fix}" for item in found if item.rule != "empty-talk"
-    ]
-    if len(silent) == len(log.talks) and not problems:
-        audio = sum(talk.audio_s for talk in log.talks)
-        problems = ["nothing was emitted " + (f"for {audio:.0f} s of audio" if audio else "at all")]
+    last_starts_s: dict[str, float] = {}
+    for span in devset.segments:
+        latest_s = last_starts_s.get(span.talk, 0.0)
+        last_starts_s[span.talk] = max(latest_s, span.offset_s)
+    warnings: list[str] = []
+    problems: list[str] = []
+    for finding in check_log(log, log.path.name, last_starts_s, unit, joined=joined):
+        if finding.rule == "empty-talk":
+            warnings.append(finding.message)
+        else:
+            problems.append(f"{finding.where}: {finding.message}; {finding.fix}")
+    # One silent talk only lowers the score, but without any output there is nothing to score.
+    if len(warnings) == len(log.talks) and not problems:
+        extent = f"for {log.audio_s:.0f} s of audio" if log.audio_s else "at all"
+        problems.append(f"nothing was emitted {extent}")
     if problems:
         raise LogError(f"{log.path} cannot be scored\n  " + "\n  ".join(problems))
-    return silent
+    return warnings
 
 
 def _readable(log: Log, where: str) -> Iterator[Finding]:
@@ -105,28 +114,31 @@ def _readable(log: Log, where: str) -> Iterator[Finding]:
         yield Finding("log-format", where, "the log is empty", "read run.log for the reason")
 
 
-def _one_run(log: Log, where: str, claimed: bool) -> Iterator[Finding]:
-    counts = Counter(talk.name for talk in log.talks)
-    twice = [name for name, count in counts.items() if count > 1]
-    if len(log.loadings) > 1 and (claimed or twice):
+def _one_run(log: Log, where: str, submission: bool) -> Iterator[Finding]:
+    lines_of_talk: dict[str, list[int]] = {}
+    for talk in log.talks:
+        lines_of_talk.setdefault(talk.name, []).append(talk.line)
+    repeated = len(log.talks) > len(lines_of_talk)
+    # Several runs can stream a dev set in parts; only a submission must be a single run.
+    if len(log.loadings) > 1 and (submission or repeated):
         message = (
             f"the log contains {len(log.loadings)} runs, which start at {_lines(log.loadings)}: "
             f"another run was appended"
         )
         yield Finding("rerun-appended", where, message, _RERUN)
-    elif not log.loadings and claimed:
+    elif not log.loadings and submission:
         message = "the log contains no line with model_loading_time: its beginning is missing"
         yield Finding("log-format", where, message, "use the complete log")
-    for name in twice:
-        lines = _lines([talk.line for talk in log.talks if talk.name == name])
-        message = f"{name} was streamed {counts[name]} times ({lines})"
-        yield Finding("duplicate-talk", where, message, _RERUN)
+    for name, lines in lines_of_talk.items():
+        if len(lines) > 1:
+            message = f"{name} was streamed {len(lines)} times ({_lines(lines)})"
+            yield Finding("duplicate-talk", where, message, _RERUN)
 
 
 def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Finding]:
-    found = {talk.name: None for talk in log.talks}
-    missing = [name for name in talks if name not in found]
-    unknown = [name for name in found if name not in talks]
+    logged = dict.fromkeys(talk.name for talk in log.talks)  # each name once, in order
+    missing = [name for name in talks if name not in logged]
+    unknown = [name for name in logged if name not in talks]
     if missing:
         message = (
             f"the log contains {len(talks) - len(missing)} of {len(talks)} talks; missing: "
@@ -138,15 +150,22 @@ def _all_talks(log: Log, where: str, talks: Mapping[str, float]) -> Iterator[Fin
         yield Finding("unknown-talk", where, message, "stream only this dev set")
 
 
-def _pieces(log: Log, where: str, unit: str, joined: Sequence[str]) -> Iterator[Finding]:
-    texts = [talk.instance["prediction"] for talk in log.talks if talk.instance is not None]
-    units = [part for text in texts for part in str(text).split()]
-    found = kind_of_pieces(units or [token for talk in log.talks for token in talk.tokens])
-    if found is None or found[0] in joined:
+def _subwords(log: Log, where: str, unit: str, joined: Sequence[str]) -> Iterator[Finding]:
+    predicted: list[str] = []
+    emitted: list[str] = []
+    for talk in log.talks:
+        emitted += talk.tokens
+        if talk.instance is not None:
+            predicted += str(talk.instance["prediction"]).split()
+    detected = kind_of_pieces(predicted or emitted)
+    if detected is None:
         return
-    kind, example = found
+    kind, example = detected
+    if kind in joined:
+        return
     message = f"the units are {kind} pieces, e.g. {example!r}, which would be joined as {unit}s"
-    fix = "write the joined text as the prediction" if texts else REMEDY
+    # Only Simulstream's logs state in a YAML file how to join their units.
+    fix = "write the joined text as the prediction" if predicted else REMEDY
     yield Finding("units", where, message, fix)
 
 
@@ -154,79 +173,96 @@ def _positions(
     talk: TalkLog, place: str, needed_s: float | None, chunk_ms: int | None
 ) -> Iterator[Finding]:
     """Check that audio positions increase in whole chunks to the end of the recording."""
-    back = [(a, b) for a, b in pairwise(talk.chunks) if b.audio_s < a.audio_s - CLOCK_S]
-    if back:
-        before, after = back[0]
+    jumps: list[tuple[LoggedChunk, LoggedChunk]] = []
+    for before, after in pairwise(talk.chunks):
+        if after.audio_s < before.audio_s - CLOCK_S:
+            jumps.append((before, after))
+    # After a jump back, the positions mix two streams, so they are not compared with chunk_ms.
+    if jumps:
+        before, after = jumps[0]
+        lines = _lines([chunk.line for _, chunk in jumps])
         message = (
             f"{talk.name} jumps back from {before.audio_s:.2f} s to {after.audio_s:.2f} s "
-            f"({_lines([chunk.line for _, chunk in back])}); two streams have the same id"
+            f"({lines}); two streams have the same id"
         )
         yield Finding("rerun-appended", place, message, _RERUN)
     elif chunk_ms is not None:
-        off = [
-            chunk.line
-            for number, chunk in enumerate(talk.chunks[:-1], 1)
-            if abs(chunk.audio_s - number * chunk_ms / 1000) > CLOCK_S
-        ]
-        if off:
+        uneven: list[int] = []
+        # The last chunk is as long as the rest of the recording.
+        for number, chunk in enumerate(talk.chunks[:-1], 1):
+            expected_s = number * chunk_ms / 1000
+            if abs(chunk.audio_s - expected_s) > CLOCK_S:
+                uneven.append(chunk.line)
+        if uneven:
             message = (
                 f"{talk.name}: the audio positions are not multiples of {chunk_ms} ms (chunk_ms): "
-                f"{_lines(off)}"
+                f"{_lines(uneven)}"
             )
             fix = "use the unaltered log of simulstream_inference and the agent.yaml of that run"
             yield Finding("chunks", place, message, fix)
     if needed_s is None:
         return
-    exactly = chunk_ms is not None
-    if talk.audio_s < needed_s - CLOCK_S or (exactly and talk.audio_s > needed_s + CLOCK_S):
-        end = "the audio is {:.3f} s long" if exactly else "the last segment starts at {:.1f} s"
-        message = f"{talk.name}: processed up to {talk.audio_s:.3f} s, but {end.format(needed_s)}"
+    # A submission ends with its recording. Any other log must reach the last segment, at least.
+    too_short = talk.audio_s < needed_s - CLOCK_S
+    too_long = False
+    end = f"the last segment starts at {needed_s:.1f} s"
+    if chunk_ms is not None:
+        too_long = talk.audio_s > needed_s + CLOCK_S
+        end = f"the audio is {needed_s:.3f} s long"
+    if too_short or too_long:
+        message = f"{talk.name}: processed up to {talk.audio_s:.3f} s, but {end}"
         fix = "the run was interrupted: stream the whole recording again"
         yield Finding("cut-talk", place, message, fix)
 
 
 def _append_only(talk: TalkLog, where: str) -> Iterator[Finding]:
-    deleting = [chunk for chunk in talk.chunks if chunk.deleted]
-    if deleting:
-        count = sum(len(chunk.deleted) for chunk in deleting)
-        lines = _lines([chunk.line for chunk in deleting])
-        message = f"{count} tokens of {talk.name} were deleted ({lines})"
+    count = 0
+    lines: list[int] = []
+    for chunk in talk.chunks:
+        if chunk.deleted:
+            count += len(chunk.deleted)
+            lines.append(chunk.line)
+    if lines:
+        message = f"{count} tokens of {talk.name} were deleted ({_lines(lines)})"
         fix = "output must be append-only: emit only final units"
-        yield Finding("append-only", f"{where}:{deleting[0].line}", message, fix)
+        yield Finding("append-only", f"{where}:{lines[0]}", message, fix)
 
 
-def _units(talk: TalkLog, where: str, unit: str, claimed: bool) -> Iterator[Finding]:
+def _units(talk: TalkLog, where: str, unit: str, submission: bool) -> Iterator[Finding]:
     """Check units: Simulstream splits at ASCII spaces, OmniSTEval at any white space."""
-    broken = [
-        (chunk.line, token, problem)
-        for chunk in talk.chunks
-        for token in chunk.tokens
-        if (problem := _unit_problem(token, unit, claimed))
-    ]
-    if not broken:
+    invalid: list[tuple[int, str, str]] = []
+    for chunk in talk.chunks:
+        for token in chunk.tokens:
+            problem = _unit_problem(token, unit, submission)
+            if problem is not None:
+                invalid.append((chunk.line, token, problem))
+    if not invalid:
         return
-    line, token, problem = broken[0]
-    message = f"{talk.name}: {len(broken)} invalid unit(s): {token!r} {problem}"
-    fix = (
-        "emit whole words without white space"
-        if unit == "word"
-        else "emit single characters and no white space (latency_unit: char)"
-    )
+    line, token, problem = invalid[0]
+    message = f"{talk.name}: {len(invalid)} invalid unit(s): {token!r} {problem}"
+    fix = "emit single characters and no white space (latency_unit: char)"
+    if unit == "word":
+        fix = "emit whole words without white space"
     yield Finding("units", f"{where}:{line}", message, fix)
 
 
-def _unit_problem(token: str, unit: str, claimed: bool) -> str | None:
-    if claimed and not token:
+def _unit_problem(token: str, unit: str, submission: bool) -> str | None:
+    if submission and not token:
         return "is empty"
-    if claimed and unit == "char" and len(token) > 1:
+    if submission and unit == "char" and len(token) > 1:
         return f"is {len(token)} characters long"
-    spaces = [char for char in token if char.isspace() and (claimed or char != " ")]
-    if spaces and (claimed or unit == "word"):
+    # Both scorers split at ASCII spaces, so these change no score.
+    counted = token if submission else token.replace(" ", "")
+    has_space = any(char.isspace() for char in counted)
+    if has_space and (submission or unit == "word"):
         return "contains white space, which the scorers count differently"
     return None
 
 
 def _lines(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:SHOWN]))
-    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
+    """Return e.g. ``line 7`` or ``lines 7, 9, 12 and 4 more``."""
+    noun = "line" if len(numbers) == 1 else "lines"
+    listed = ", ".join(map(str, numbers[:SHOWN]))
+    if len(numbers) > SHOWN:
+        return f"{noun} {listed} and {len(numbers) - SHOWN} more"
+    return f"{noun} {listed}"

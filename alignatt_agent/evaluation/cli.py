@@ -55,6 +55,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from alignatt_agent.cluster.connection import add_options, options_of
 from alignatt_agent.config.agent_config import ConfigError, parse_overrides
@@ -81,9 +82,14 @@ def build_parser() -> argparse.ArgumentParser:
     shared_options(either, config={"nargs": "+"})
     text = "score this log instead of running an agent"
     either.add_argument("--score-only", type=Path, metavar="LOG", help=text)
-    needed = {"required": True}
-    devset = {"required": True, "help": "dev set; see below"}
-    shared_options(parser, "source", "set", target=needed, devset=devset, output=needed)
+    shared_options(
+        parser,
+        "source",
+        "set",
+        target={"required": True},
+        devset={"required": True, "help": "dev set; see below"},
+        output={"required": True},
+    )
     text = (
         "skip targets that an earlier run finished with the same signature; restart interrupted "
         "targets with new logs"
@@ -114,59 +120,91 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Stream runs that have no log, score all runs and write reports; return the exit status."""
-    given = build_parser().parse_args(argv)
-    cluster = options_of(given, given.ray_workers)
-    if given.comet:
+    arguments = build_parser().parse_args(argv)
+    cluster = options_of(arguments, arguments.ray_workers)
+    if arguments.comet:
         check_environment()
-    runs = _plan(given)
-    if given.dry_run:
+    runs = _plan(arguments)
+    if arguments.dry_run:
         print("all checks passed; no model was loaded")
         print_commands(runs)
         return 0
-    for note in dict.fromkeys(note for run in runs for note in run.devset.notes):
-        print(f"note: {note}", file=sys.stderr)
-    signatures = [run.signature for run in runs]
-    ceilings = read_ceilings(given.offline, signatures) if given.offline else []
-    waiting = [run for run in runs if run.log is None and not (given.resume and run.streamed)]
+    _print_notes(runs)
+    ceilings: list[dict[str, Any]] = []
+    if arguments.offline:
+        ceilings = read_ceilings(arguments.offline, [run.signature for run in runs])
+    pending: list[EvalRun] = []
     for run in runs:
-        if run in waiting:  # before streaming, so that no old score remains after a failure
-            prepare(run, keep_talks=given.resume and cluster is not None)
-        elif run.log is None:
+        if run.log is not None:
+            continue
+        if arguments.resume and run.streamed:
             state = "scored" if run.scored else "streamed"
             print(f"{run.label}: skipped; already {state} with the same signature")
-    if cluster is not None and waiting:
-        complete = stream_on_cluster(waiting, cluster, given.paced)
+        else:
+            pending.append(run)
+    # All runs are prepared before the first one streams, so that no old score remains after a
+    # failure.
+    for run in pending:
+        prepare(run, keep_talks=arguments.resume and cluster is not None)
+    if cluster is not None and pending:
+        complete = stream_on_cluster(pending, cluster, arguments.paced)
     else:
-        complete = stream_all(waiting, given.paced)
-    done = [run for run in runs if run.log is not None or run.files.finished.is_file()]
-    scored = score_all(done, given.jobs)
-    complete = complete and len(scored) == len(runs)
-    if given.comet and scored:
+        complete = stream_all(pending, arguments.paced)
+    # Targets that were finished before a failure are scored, too.
+    finished = [run for run in runs if run.log is not None or run.files.finished.is_file()]
+    scored = score_all(finished, arguments.jobs)
+    if len(scored) < len(runs):
+        complete = False
+    if arguments.comet and scored:
         try:
-            scored = add_comet(scored, given.comet)
+            scored = add_comet(scored, arguments.comet)
         except CometError as error:
             print(f"simulstream-eval: COMET: {error}", file=sys.stderr)
             complete = False
     if scored:
-        write_reports(scored, ceilings, runs[0].files.folder if given.score_only else given.output)
+        folder = runs[0].files.folder if arguments.score_only else arguments.output
+        write_reports(scored, ceilings, folder)
         print_commands(runs)
     return 0 if complete else 1
 
 
-def _plan(given: argparse.Namespace) -> list[EvalRun]:
-    places = given.devset, given.output
-    if not given.score_only:
-        overrides = parse_overrides(given.overrides)
-        chosen = given.agent, given.config, overrides, given.source, given.target
-        return plan(*chosen, *places, given.paced)
-    if len(given.target) != 1:
+def _plan(arguments: argparse.Namespace) -> list[EvalRun]:
+    if arguments.score_only is None:
+        return plan(
+            agent=arguments.agent,
+            configs=arguments.config,
+            overrides=parse_overrides(arguments.overrides),
+            source=arguments.source,
+            targets=arguments.target,
+            devset=arguments.devset,
+            output=arguments.output,
+            paced=arguments.paced,
+        )
+    if len(arguments.target) != 1:
         raise ConfigError("--score-only scores one log: specify exactly one language with --target")
-    source = given.source or "en"
-    return [plan_log(given.score_only, given.target[0], *places, given.log_config, source)]
+    run = plan_log(
+        log=arguments.score_only,
+        target=arguments.target[0],
+        devset=arguments.devset,
+        output=arguments.output,
+        log_config=arguments.log_config,
+        source=arguments.source or "en",
+    )
+    return [run]
+
+
+def _print_notes(runs: Sequence[EvalRun]) -> None:
+    """Print the notes on the dev set, which all targets share, once."""
+    notes: dict[str, None] = {}
+    for run in runs:
+        notes.update(dict.fromkeys(run.devset.notes))
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def print_commands(runs: Sequence[EvalRun]) -> None:
     """Print the equivalent official commands."""
     print("\nequivalent official commands:")
-    for command in (command for run in runs for command in run.commands):
-        print(f"  {command}")
+    for run in runs:
+        for command in run.commands:
+            print(f"  {command}")

@@ -10,7 +10,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,8 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[fl
         return []
     name = checkpoint(model)
     with tempfile.TemporaryDirectory() as folder:
-        data, output = Path(folder) / "segments.json", Path(folder) / "scores.json"
+        data = Path(folder) / "segments.json"
+        output = Path(folder) / "scores.json"
         rows = [{"src": source, "mt": mt, "ref": ref} for source, mt, ref in triples]
         data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
         # Without -P, modules in the worker's folder would shadow libraries that the worker imports.
@@ -70,17 +71,22 @@ def comet_scores(triples: Sequence[tuple[str, str, str]], model: str) -> list[fl
 
 def comet_sections(runs: Sequence[EvalRun], model: str) -> list[dict[str, Any]]:
     """Score runs with COMET in one process, after OmniSTEval; return their JSON sections."""
-    triples = [_triples(run) for run in runs]
-    values = iter(comet_scores([one for some in triples for one in some], model))
-    found = [list(islice(values, len(some))) for some in triples]
-    return [
-        {
-            "model": checkpoint(model),
-            "score": round(sum(scores) / len(scores), 6),
-            "segments": [round(value, 6) for value in scores],
-        }
-        for scores in found
-    ]
+    triples_of_run = [_triples(run) for run in runs]
+    # One call for all runs, so that the model is loaded once.
+    scores = comet_scores(list(chain.from_iterable(triples_of_run)), model)
+    sections: list[dict[str, Any]] = []
+    begin = 0
+    for triples in triples_of_run:
+        run_scores = scores[begin : begin + len(triples)]
+        begin += len(triples)
+        sections.append(
+            {
+                "model": checkpoint(model),
+                "score": round(sum(run_scores) / len(run_scores), 6),
+                "segments": [round(score, 6) for score in run_scores],
+            }
+        )
+    return sections
 
 
 def _triples(run: EvalRun) -> list[tuple[str, str, str]]:
@@ -91,8 +97,11 @@ def _triples(run: EvalRun) -> list[tuple[str, str, str]]:
             f"COMET needs the transcript of the speech: add ref/{run.source}.txt to the dev set, "
             f"with one line per segment"
         )
-    paths = (devset.transcript, run.files.instances, devset.references[run.target])
-    return [
-        (source.strip(), json.loads(segment)["prediction"], reference.strip())
-        for source, segment, reference in zip(*map(read_lines, paths), strict=True)
-    ]
+    sources = read_lines(devset.transcript)
+    outputs = read_lines(run.files.instances)
+    references = read_lines(devset.references[run.target])
+    triples: list[tuple[str, str, str]] = []
+    for source, output, reference in zip(sources, outputs, references, strict=True):
+        translation = json.loads(output)["prediction"]
+        triples.append((source.strip(), translation, reference.strip()))
+    return triples

@@ -30,8 +30,8 @@ def main() -> int:
     model: Any = comet.load_from_checkpoint(path)
     gpus = 1 if torch.cuda.is_available() else 0
     rows = json.loads(Path(data).read_text(encoding="utf-8"))
-    found = model.predict(rows, batch_size=8, gpus=gpus, progress_bar=False)
-    Path(output).write_text(json.dumps([float(score) for score in found.scores]))
+    prediction = model.predict(rows, batch_size=8, gpus=gpus, progress_bar=False)
+    Path(output).write_text(json.dumps([float(score) for score in prediction.scores]))
     return 0
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from omnisteval.data import Instance
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
@@ -33,7 +34,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.latency import read_instances, yaal_ms
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Result, ScoringError, bleu_tokenizer, read_result
-from alignatt_agent.evaluation.statistics import interval
+from alignatt_agent.evaluation.statistics import Array, interval
 
 SAMPLES = 1000
 """Number of resamples."""
@@ -53,97 +54,144 @@ class Difference:
 
 
 def compare(a: Path, b: Path, samples: int = SAMPLES) -> list[Difference]:
-    """Compare two scored runs of a target; ``a`` is the baseline."""
-    runs = (read_result(a), read_result(b))
-    _check_same(runs, a, b)
-    target = runs[0].target
-    paths, unit = [RunFiles(run).instances for run in (a, b)], language(target).latency_unit
-    segments = [read_instances(path, unit) for path in paths]
-    references = [item.reference for item in segments[0]]
-    if references != [item.reference for item in segments[1]]:
+    """Compare two scored runs of a target; ``a`` is the baseline.
+
+    Raises:
+        ScoringError: the runs are not comparable.
+    """
+    run_a = read_result(a)
+    run_b = read_result(b)
+    _check_comparable(run_a, run_b, a, b)
+    target = run_a.target
+    unit = language(target).latency_unit
+    segments_a = read_instances(RunFiles(a).instances, unit)
+    segments_b = read_instances(RunFiles(b).instances, unit)
+    references = [segment.reference for segment in segments_a]
+    if references != [segment.reference for segment in segments_b]:
         raise ScoringError(f"{a} and {b} were scored against different references or segments")
-    outputs = [[item.prediction for item in items] for items in segments]
-    found = _quality(outputs, references, bleu_tokenizer(target), samples)
+    output_a = [segment.prediction for segment in segments_a]
+    output_b = [segment.prediction for segment in segments_b]
+    differences = _quality(output_a, output_b, references, bleu_tokenizer(target), samples)
+    # The measures share a generator, so their order is part of the result.
     rng = np.random.default_rng(12345)
     for metric, aware in (("LongYAAL CU", False), ("LongYAAL CA", True)):
-        lags = [np.array([yaal_ms(item, aware) for item in items], float) for items in segments]
-        if all(np.isfinite(values).any() for values in lags):
-            found.append(_resampled(metric, lags[0], lags[1], samples, rng))
-    comets = [run.measured.get("comet", {}) for run in runs]
-    if all(comets) and comets[0]["model"] == comets[1]["model"]:
-        scores = [np.array(comet["segments"]) for comet in comets]
-        found.append(_resampled("COMET", scores[0], scores[1], samples, rng))
-    return found
+        lags_a = _segment_lags(segments_a, aware)
+        lags_b = _segment_lags(segments_b, aware)
+        if np.isfinite(lags_a).any() and np.isfinite(lags_b).any():
+            differences.append(_resampled(metric, lags_a, lags_b, samples, rng))
+    comet_a = run_a.measured.get("comet")
+    comet_b = run_b.measured.get("comet")
+    if comet_a and comet_b and comet_a["model"] == comet_b["model"]:
+        scores_a = np.array(comet_a["segments"])
+        scores_b = np.array(comet_b["segments"])
+        differences.append(_resampled("COMET", scores_a, scores_b, samples, rng))
+    return differences
 
 
-def _check_same(runs: tuple[Result, Result], a: Path, b: Path) -> None:
-    one, two = (run.signature for run in runs)
+def _check_comparable(run_a: Result, run_b: Result, a: Path, b: Path) -> None:
     for key in ("target", "devset"):
-        if one.get(key) != two.get(key):
-            raise ScoringError(f"{key} differs: {a} has {one.get(key)}, {b} has {two.get(key)}")
-    versions = [signature["versions"]["omnisteval"] for signature in (one, two)]
-    if versions[0] != versions[1]:
+        value_a = run_a.signature.get(key)
+        value_b = run_b.signature.get(key)
+        if value_a != value_b:
+            raise ScoringError(f"{key} differs: {a} has {value_a}, {b} has {value_b}")
+    version_a = run_a.signature["versions"]["omnisteval"]
+    version_b = run_b.signature["versions"]["omnisteval"]
+    if version_a != version_b:
         raise ScoringError(
-            f"the versions of OmniSTEval differ ({versions[0]} and {versions[1]}); "
+            f"the versions of OmniSTEval differ ({version_a} and {version_b}); "
             f"score both runs again (simulstream-eval --score-only)"
         )
 
 
+def _segment_lags(segments: Sequence[Instance], aware: bool) -> Array:
+    """Return LongYAAL of each segment in ms; segments that OmniSTEval skips are NaN."""
+    return np.array([yaal_ms(segment, aware) for segment in segments], np.float64)
+
+
 def _quality(
-    outputs: list[list[str]], references: list[str], tokenizer: str, samples: int
+    output_a: list[str],
+    output_b: list[str],
+    references: list[str],
+    tokenizer: str,
+    samples: int,
 ) -> list[Difference]:
     metrics: dict[str, Any] = {
         "BLEU": BLEU(tokenize=tokenizer, references=[references]),
         "chrF": CHRF(references=[references]),
     }
-    systems: list[tuple[str, Sequence[str]]] = [("A", outputs[0]), ("B", outputs[1])]
+    systems: list[tuple[str, Sequence[str]]] = [("A", output_a), ("B", output_b)]
     # PairedTest reads its seed from the environment variable SACREBLEU_SEED.
     _, scores = PairedTest(systems, metrics, None, test_type="bs", n_samples=samples)()
-    found = []
-    for name, results in scores.items():
-        if name == "System":
+    differences: list[Difference] = []
+    for metric, results in scores.items():
+        if metric == "System":  # the names of the systems, not a metric
             continue
-        one, two = (cast(Any, result) for result in results)
-        p = 1.0 if outputs[0] == outputs[1] else float(two.p_value)
-        found.append(Difference(name, one.score, two.score, two.score - one.score, p))
-    return found
+        result_a, result_b = cast(Any, results)
+        # sacreBLEU counts only larger differences, so it would call equal output significant.
+        p = 1.0 if output_a == output_b else float(result_b.p_value)
+        differences.append(
+            Difference(
+                metric=metric,
+                a=result_a.score,
+                b=result_b.score,
+                difference=result_b.score - result_a.score,
+                p=p,
+            )
+        )
+    return differences
 
 
-def _resampled(metric: str, a: Any, b: Any, samples: int, rng: np.random.Generator) -> Difference:
+def _resampled(
+    metric: str, a: Array, b: Array, samples: int, rng: np.random.Generator
+) -> Difference:
     """Bootstrap the paired difference of means; a segment may be NaN in either run."""
     picks = rng.integers(0, len(a), (samples, len(a)))
     drawn = np.array([np.nanmean(b[pick]) - np.nanmean(a[pick]) for pick in picks])
-    difference = float(np.nanmean(b) - np.nanmean(a))
-    # As in sacreBLEU, count the centered resamples that reach the difference, and add one.
-    extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
-    p = 1.0 if np.array_equal(a, b, equal_nan=True) else (int(extreme.sum()) + 1) / (samples + 1)
-    one, two, found = float(np.nanmean(a)), float(np.nanmean(b)), interval(difference, drawn)
-    return Difference(metric, one, two, difference, p, found.low, found.high)
+    mean_a = float(np.nanmean(a))
+    mean_b = float(np.nanmean(b))
+    difference = mean_b - mean_a
+    if np.array_equal(a, b, equal_nan=True):
+        p = 1.0
+    else:
+        # As in sacreBLEU, count the centered resamples that reach the difference, and add one.
+        extreme = np.abs(drawn - drawn.mean()) >= abs(difference)
+        p = (int(extreme.sum()) + 1) / (samples + 1)
+    estimate = interval(difference, drawn)
+    return Difference(metric, mean_a, mean_b, difference, p, estimate.low, estimate.high)
 
 
 def common_targets(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
-    """Return each common target with its two folders, which may be ``a`` and ``b`` themselves."""
-    if (a / "scores.json").is_file() and (b / "scores.json").is_file():
+    """Return each common target with its two folders, which may be ``a`` and ``b`` themselves.
+
+    Raises:
+        ScoringError: the folders have no target in common.
+    """
+    if RunFiles(a).scores.is_file() and RunFiles(b).scores.is_file():
         return [(read_result(a).target, a, b)]
-    names = [{path.parent.name for path in root.glob("*/scores.json")} for root in (a, b)]
-    both = sorted(names[0] & names[1])
-    if not both:
+    targets_a = _scored_targets(a)
+    targets_b = _scored_targets(b)
+    common = sorted(targets_a & targets_b)
+    if not common:
         raise ScoringError(
-            f"no common target: {a} has scores for {', '.join(sorted(names[0])) or 'none'}, "
-            f"{b} for {', '.join(sorted(names[1])) or 'none'}"
+            f"no common target: {a} has scores for {', '.join(sorted(targets_a)) or 'none'}, "
+            f"{b} for {', '.join(sorted(targets_b)) or 'none'}"
         )
-    return [(name, a / name, b / name) for name in both]
+    return [(target, a / target, b / target) for target in common]
+
+
+def _scored_targets(folder: Path) -> set[str]:
+    return {path.parent.name for path in folder.glob("*/scores.json")}
 
 
 def table(title: str, differences: Sequence[Difference]) -> str:
     """Format the differences of one target."""
-    rows = [
-        (
-            *(item.metric, item.a, item.b, item.difference, item.p, "*" * (item.p < 0.05)),
-            "" if item.low is None else f"[{item.low:+.2f}, {item.high:+.2f}]",
-        )
-        for item in differences
-    ]
+    rows = []
+    for score in differences:
+        mark = "*" if score.p < 0.05 else ""
+        limits = ""
+        if score.low is not None:
+            limits = f"[{score.low:+.2f}, {score.high:+.2f}]"
+        rows.append((score.metric, score.a, score.b, score.difference, score.p, mark, limits))
     head = (title, "A", "B", "B - A", "p", "", "95 % interval")
     digits = ("", ".2f", ".2f", "+.2f", ".4f", "", "")
     return str(tabulate(rows, head, floatfmt=digits, numalign="right"))
@@ -161,9 +209,12 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     arguments = build_parser().parse_args(argv)
-    found = [(name, compare(a, b)) for name, a, b in common_targets(arguments.a, arguments.b)]
+    tables: list[str] = []
+    # All comparisons come before the first line of output: an error leaves no partial report.
+    for target, a, b in common_targets(arguments.a, arguments.b):
+        tables.append(table(target, compare(a, b)))
     print(f"A: {arguments.a}\nB: {arguments.b}")
-    for name, differences in found:
-        print(f"\n{table(name, differences)}")
+    for text in tables:
+        print(f"\n{text}")
     print(f"\npaired bootstrap over segments, {SAMPLES} resamples; * p < 0.05")
     return 0

@@ -42,10 +42,14 @@ def delay_faults(talk: TalkLog, last_start_s: float | None) -> Iterator[tuple[st
                 readable = False
                 fix = "write one number of milliseconds per unit"
                 yield f"{talk.name}: {key}: {problem}", fix
-    delays, elapsed = talk.instance.get("delays"), talk.instance.get("elapsed")
+    delays = talk.instance.get("delays")
+    elapsed = talk.instance.get("elapsed")
     if not readable or not delays:
         return
-    backward = [place for place, (a, b) in enumerate(pairwise(delays), 2) if b < a - _CLOCK_MS]
+    backward: list[int] = []
+    for place, (before, after) in enumerate(pairwise(delays), 2):
+        if after < before - _CLOCK_MS:
+            backward.append(place)
     if backward:
         place = backward[0]
         before, after = delays[place - 2 : place]
@@ -62,9 +66,12 @@ def delay_faults(talk: TalkLog, last_start_s: float | None) -> Iterator[tuple[st
             "delays are milliseconds: probably these are seconds or numbers of chunks; convert "
             "them",
         )
-    elif elapsed:
+    elif elapsed:  # with delays in another unit, a comparison would only repeat the fault
+        early: list[int] = []
         pairs = list(zip(delays, elapsed, strict=False))
-        early = [place for place, (cu, ca) in enumerate(pairs, 1) if ca < cu - _CLOCK_MS]
+        for place, (delay, time) in enumerate(pairs, 1):
+            if time < delay - _CLOCK_MS:
+                early.append(place)
         if early:
             delay, time = pairs[early[0] - 1]
             yield (
@@ -90,32 +97,39 @@ def log_notes(log: Log, segments: Mapping[str, tuple[float, float]]) -> list[str
 
     ``segments`` maps each talk to the start and the end of its last segment, in seconds.
     """
-    notes = []
-    markers = [marker for talk in log.talks for marker in _MARKERS.findall(_text(talk))]
+    markers: list[str] = []
+    units: list[str] = []
+    for talk in log.talks:
+        markers += _MARKERS.findall(_text(talk))
+        units += _units(talk)
+    notes: list[str] = []
     if markers:
         kinds = ", ".join(dict.fromkeys(markers))
         notes.append(
             f"the output contains {len(markers)} control token(s), scored as text: {kinds}"
         )
-    units = [unit for talk in log.talks for unit in _units(talk)]
     notes += [f"output: {note}" for note in text_notes(units, "unit")]
     for talk in log.talks:
-        delays = talk.instance.get("delays") if talk.instance is not None else None
-        if not delays or talk.name not in segments:
+        if talk.instance is None or talk.name not in segments:
+            continue
+        delays = talk.instance.get("delays")
+        if not delays:
             continue
         start_s, end_s = segments[talk.name]
+        largest_s = max(delays) / 1000
         late = [delay for delay in delays if delay / 1000 > end_s + LATE_S]
         if late:
             notes.append(
                 f"{talk.name}: {len(late)} of {len(delays)} delays are more than {LATE_S:g} s "
                 f"after the end of the last segment ({end_s:.1f} s), the largest by "
-                f"{max(late) / 1000 - end_s:.1f} s; LongYAAL ignores units after this end"
+                f"{largest_s - end_s:.1f} s; LongYAAL ignores units after this end"
             )
-        if max(delays) / 1000 < start_s - CLOCK_S:
+        if largest_s < start_s - CLOCK_S:
             notes.append(
-                f"{talk.name}: the last unit was emitted at {max(delays) / 1000:.1f} s, before the "
+                f"{talk.name}: the last unit was emitted at {largest_s:.1f} s, before the "
                 f"last segment starts ({start_s:.1f} s): was the run interrupted?"
             )
+    # Systems that are not timed write zeros, or elapsed times that equal the delays.
     if _computation_times(log) == {0.0}:
         notes.append(
             "all computation times are 0 ms, so LongYAAL CA equals CU: probably the log contains "
@@ -128,17 +142,18 @@ def _not_milliseconds(values: Any) -> str | None:
     """Describe the first value that is not a time, or return ``None``."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         return f"expected a list of numbers, got {values!r}"
-    wrong = [place for place, value in enumerate(values, 1) if not _is_time(value)]
-    if not wrong:
+    invalid = [place for place, value in enumerate(values, 1) if not _is_time(value)]
+    if not invalid:
         return None
-    value = values[wrong[0] - 1]
+    first = values[invalid[0] - 1]
     return (
-        f"{len(wrong)} of {len(values)} values are no times of at least 0 ms; the first is "
-        f"number {wrong[0]}: {value!r}"
+        f"{len(invalid)} of {len(values)} values are no times of at least 0 ms; the first is "
+        f"number {invalid[0]}: {first!r}"
     )
 
 
 def _is_time(value: Any) -> bool:
+    # In Python, bool is a kind of int.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and value >= 0
@@ -148,21 +163,27 @@ def _computation_times(log: Log) -> set[float]:
     """Return the distinct computation times of all units, in milliseconds."""
     times: set[float] = set()
     for talk in log.talks:
-        times.update(round(1000 * chunk.computation_s, 3) for chunk in talk.chunks if chunk.tokens)
+        for chunk in talk.chunks:
+            if chunk.tokens:
+                times.add(round(1000 * chunk.computation_s, 3))
         if talk.instance is not None and "elapsed" in talk.instance:
             pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=False)
-            times.update(round(ca - cu, 3) for cu, ca in pairs)
+            for delay, elapsed in pairs:
+                times.add(round(elapsed - delay, 3))
     return times
 
 
 def _units(talk: TalkLog) -> list[str]:
     """Return the units of a talk as logged."""
-    return talk.tokens if talk.instance is None else str(talk.instance["prediction"]).split()
+    if talk.instance is None:
+        return talk.tokens
+    return str(talk.instance["prediction"]).split()
 
 
 def _text(talk: TalkLog) -> str:
     """Return the output of a talk; single characters are joined."""
     if talk.instance is not None:
         return str(talk.instance["prediction"])
-    joiner = "" if all(len(token) <= 1 for token in talk.tokens) else " "
-    return joiner.join(talk.tokens)
+    # Control tokens consist of several characters, which a log of characters contains one by one.
+    characters = all(len(token) <= 1 for token in talk.tokens)
+    return ("" if characters else " ").join(talk.tokens)

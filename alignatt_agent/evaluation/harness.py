@@ -23,9 +23,14 @@ from alignatt_agent.types import EngineError
 
 
 def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
-    """Stream a prepared run; errors that the harness hides are raised at the end."""
-    files, runtime = run.files, run.agent_class.runtime
-    before = len(runtime.failures)
+    """Stream a prepared run; errors that the harness hides are raised at the end.
+
+    Raises:
+        EngineError: chunks failed, so the output is incomplete.
+    """
+    files = run.files
+    runtime = run.agent_class.runtime
+    earlier_failures = len(runtime.failures)
     arguments = Namespace(
         speech_processor_config=str(files.config),
         wav_list_file=str(files.wavs),
@@ -35,16 +40,19 @@ def run_stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None
     )
     with ExitStack() as stack:
         records = stack.enter_context(files.records.open("w", encoding="utf-8"))
-        recorder = runtime.observer = Recorder(records)
+        recorder = Recorder(records)
+        runtime.observer = recorder
         stack.callback(setattr, runtime, "observer", None)
         watcher = _LogWatcher(run, recorder, progress)
         stack.enter_context(_logged(watcher))
         if paced:
+            # The harness offers no setting for this, so its processor of messages is replaced.
             watcher.clock = stack.enter_context(files.clock.open("w", encoding="utf-8"))
             stack.callback(setattr, inference, "MessageProcessor", MessageProcessor)
             inference.MessageProcessor = _PacedMessages
         inference.main(arguments)
-    if failures := runtime.failures[before:]:
+    failures = runtime.failures[earlier_failures:]
+    if failures:
         raise EngineError(
             f"{len(failures)} error(s) while streaming; the output is incomplete: "
             + "; ".join(failures)
@@ -56,11 +64,12 @@ class _PacedMessages(MessageProcessor):  # type: ignore[misc]  # simulstream is 
 
     def process_metadata(self, metadata: dict[str, Any]) -> None:
         super().process_metadata(metadata)
-        self._begin, self._bytes = time.monotonic(), 0
+        self._begin = time.monotonic()
+        self._bytes = 0
 
     def process_speech(self, speech_data: bytes) -> Any:
         self._bytes += len(speech_data)
-        arrived = self._begin + self._bytes / 2 / self.sample_rate
+        arrived = self._begin + self._bytes / 2 / self.sample_rate  # 16-bit samples
         time.sleep(max(0.0, arrived - time.monotonic()))
         return super().process_speech(speech_data)
 
@@ -92,7 +101,9 @@ class _LogWatcher(logging.Filter):
     def __init__(self, run: EvalRun, recorder: Recorder, progress: bool) -> None:
         super().__init__()
         self._lengths = {talk.name: talk.seconds for talk in run.devset.talks}
-        self._label, self._recorder, self._progress = run.target, recorder, progress
+        self._label = run.target
+        self._recorder = recorder
+        self._progress = progress
         self._bar: Any = None
         self.clock: TextIO | None = None
 
@@ -113,7 +124,8 @@ class _LogWatcher(logging.Filter):
     def _begin(self, talk: str) -> None:
         self.close()
         self._recorder.talk = talk
-        self._talk, self._started = talk, time.monotonic()
+        self._talk = talk
+        self._started = time.monotonic()
         self._computed = 0.0
         self._free = 0.0  # completion time of the latest chunk if audio arrived in real time
         self._bar = tqdm(
@@ -122,6 +134,7 @@ class _LogWatcher(logging.Filter):
             unit="s",
             bar_format="{desc:<24} {percentage:3.0f}%|{bar:30}| {n:.1f}/{total:.1f} s "
             "[{elapsed}{postfix}]",
+            # In a file, each update is a line of its own.
             mininterval=0.5 if sys.stderr.isatty() else 10,
             disable=not self._progress,
         )
@@ -133,6 +146,7 @@ class _LogWatcher(logging.Filter):
             self.clock.write(json.dumps(line) + "\n")
         self._computed += spent
         self._free = max(self._free, processed) + spent
-        rtf, lag = self._computed / max(processed, 1e-9), self._free - processed
+        rtf = self._computed / max(processed, 1e-9)
+        lag = self._free - processed
         self._bar.set_postfix_str(f"rtf {rtf:.2f}, lag {lag:.2f} s", refresh=False)
         self._bar.update(min(processed, self._bar.total) - self._bar.n)

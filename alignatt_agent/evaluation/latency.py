@@ -7,10 +7,10 @@ reveal that a system is slower than real time.
 """
 
 import json
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import linear_regression
 
@@ -19,8 +19,8 @@ from omnisteval.data import Instance
 from omnisteval.scoring import YAALScorer
 
 from alignatt_agent.config.resources import read_lines
-from alignatt_agent.evaluation.devset import Span
 from alignatt_agent.evaluation.log import LoggedChunk, TalkLog
+from alignatt_agent.evaluation.segments import Span
 
 _SAME_S = 1e-6
 """Tolerance for rounding: scorers compute times in ms relative to the start of a segment."""
@@ -33,7 +33,8 @@ def read_instances(path: Path, unit: str) -> list[Instance]:
 
 def yaal_ms(instance: Instance, aware: bool = False) -> float | None:
     """Return LongYAAL of one segment in ms, or ``None`` if OmniSTEval skips the segment."""
-    if not (instance.emission_ca if aware else instance.emission_cu):
+    emissions = instance.emission_ca if aware else instance.emission_cu
+    if not emissions:  # compute would raise an error
         return None
     value: float | None = YAALScorer(aware, is_longform=True).compute(instance)
     return value
@@ -72,45 +73,71 @@ def paced_latency(
     LongYAAL CU, which ignores units after the end of the recording. ``backlog_s`` is the longest
     time that a chunk waits for earlier chunks. ``growth_ms_per_min`` is the lag's growth per minute
     of speech.
+
+    Raises:
+        ValueError: no unit was emitted, or the log does not contain the chunk of a unit.
     """
-    times = times or {log.name: simulated_times(log.chunks) for log in logs}
+    if not times:
+        times = {log.name: simulated_times(log.chunks) for log in logs}
     chunks = {log.name: log.chunks for log in logs}
-    silences: list[float] = []
-    waits: list[float] = []
-    for log in logs:
-        done = times[log.name]
-        pairs = list(zip(log.chunks, done, strict=True))
-        emitted = [time for chunk, time in pairs if chunk.tokens]
-        silences += [b - a for a, b in pairwise([0.0, *emitted, *done[-1:]])]
-        waits += [time - chunk.computation_s - chunk.audio_s for chunk, time in pairs]
-    ideal: list[float] = []
-    lags: list[float] = []
-    means = []
+    longest_silence_s, backlog_s = _silence_and_backlog(logs, times)
+    ideal_s: list[float] = []
+    lags_s: list[float] = []
+    segment_means_s: list[float] = []
     for span, instance in zip(spans, instances, strict=True):
-        cu, end_ms = instance.emission_cu or [], instance.time_to_recording_end or float("inf")
-        pace_s = span.duration_s / max(len(cu), instance.reference_length, 1)
+        delays_ms = instance.emission_cu or []
+        elapsed_ms = instance.emission_ca or delays_ms
+        end_ms = instance.time_to_recording_end or math.inf
+        # 1 / gamma of LongYAAL: the pace of the longer one of output and reference.
+        pace_s = span.duration_s / max(len(delays_ms), instance.reference_length, 1)
         counted: list[float] = []
-        for place, (cu_ms, ca_ms) in enumerate(zip(cu, instance.emission_ca or cu, strict=True)):
-            at_s, ideal_s = span.offset_s + cu_ms / 1000, span.offset_s + place * pace_s
-            chunk = _chunk_of(chunks[span.talk], at_s, (ca_ms - cu_ms) / 1000)
-            ideal.append(ideal_s)
-            lags.append(times[span.talk][chunk] - ideal_s)
+        for place, (cu_ms, ca_ms) in enumerate(zip(delays_ms, elapsed_ms, strict=True)):
+            emitted_at_s = span.offset_s + cu_ms / 1000
+            chunk = _chunk_of(chunks[span.talk], emitted_at_s, (ca_ms - cu_ms) / 1000)
+            unit_ideal_s = span.offset_s + place * pace_s
+            lag_s = times[span.talk][chunk] - unit_ideal_s
+            ideal_s.append(unit_ideal_s)
+            lags_s.append(lag_s)
+            # Like LongYAAL, stop at the first unit after the end of the recording.
             if cu_ms < end_ms and len(counted) == place:
-                counted.append(lags[-1])
+                counted.append(lag_s)
         if counted:
-            means.append(np.mean(counted))
-    if not lags:
+            segment_means_s.append(float(np.mean(counted)))
+    if not lags_s:
         raise ValueError("no unit was emitted")
-    growth = linear_regression(ideal, lags).slope if len(set(ideal)) > 1 else 0.0
-    found = {
-        "longyaal_ms": 1000 * np.mean(means) if means else np.nan,
-        "mean_ms": 1000 * np.mean(lags),
-        **{f"p{q}_ms": 1000 * np.percentile(lags, q) for q in (50, 95, 99)},
-        "longest_silence_s": max(silences, default=0.0),
-        "backlog_s": max(waits, default=0.0),
+    growth = 0.0
+    if len(set(ideal_s)) > 1:  # a slope needs two different times
+        growth = linear_regression(ideal_s, lags_s).slope
+    figures = {
+        "longyaal_ms": 1000 * np.mean(segment_means_s) if segment_means_s else np.nan,
+        "mean_ms": 1000 * np.mean(lags_s),
+        "p50_ms": 1000 * np.percentile(lags_s, 50),
+        "p95_ms": 1000 * np.percentile(lags_s, 95),
+        "p99_ms": 1000 * np.percentile(lags_s, 99),
+        "longest_silence_s": longest_silence_s,
+        "backlog_s": backlog_s,
         "growth_ms_per_min": 60_000 * growth,
     }
-    return {name: round(float(value), 4) for name, value in found.items()}
+    return {name: round(float(value), 4) for name, value in figures.items()}
+
+
+def _silence_and_backlog(
+    logs: Sequence[TalkLog], times: Mapping[str, Sequence[float]]
+) -> tuple[float, float]:
+    """Return the longest time without output, and the longest wait of a chunk, in seconds."""
+    silences_s: list[float] = []
+    waits_s: list[float] = []
+    for log in logs:
+        done = times[log.name]
+        last_output_s = 0.0
+        for chunk, done_s in zip(log.chunks, done, strict=True):
+            waits_s.append(done_s - chunk.computation_s - chunk.audio_s)
+            if chunk.tokens:
+                silences_s.append(done_s - last_output_s)
+                last_output_s = done_s
+        if done:
+            silences_s.append(done[-1] - last_output_s)
+    return max(silences_s, default=0.0), max(waits_s, default=0.0)
 
 
 def _chunk_of(chunks: Sequence[LoggedChunk], heard_s: float, spent_s: float) -> int:
@@ -148,4 +175,5 @@ def regime_of(longyaal_cu_ms: float) -> tuple[str, float]:
     for name, regime in REGIMES.items():
         if regime.distance_ms(longyaal_cu_ms) >= 0:
             return name, regime.highest_ms - longyaal_cu_ms
+    # Outside all regimes: negative below the lowest or above the highest limit.
     return "none", min(longyaal_cu_ms, REGIMES["high"].highest_ms - longyaal_cu_ms)

@@ -31,8 +31,6 @@ CLOCK_S = 0.0005
 
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-_JSONL_KEYS = ("source", "prediction")
-
 
 class LogError(AlignAttError, ValueError):
     """A log cannot be read or scored; the message lists every problem."""
@@ -48,7 +46,13 @@ class LoggedChunk(BaseModel, strict=True, frozen=True):
     line: int
 
 
-_CHUNK_KEYS = ("id", *(str(key.alias) for key in LoggedChunk.model_fields.values() if key.alias))
+_CHUNK_KEYS = (
+    "id",
+    "total_audio_processed",
+    "computation_time",
+    "generated_tokens",
+    "deleted_tokens",
+)
 
 
 @dataclass(slots=True)
@@ -76,15 +80,21 @@ class TalkLog:
     @property
     def tokens(self) -> list[str]:
         """All emitted units."""
-        return [token for chunk in self.chunks for token in chunk.tokens]
+        tokens: list[str] = []
+        for chunk in self.chunks:
+            tokens += chunk.tokens
+        return tokens
 
     @property
     def silent(self) -> bool:
         """Whether nothing was emitted, or all output was deleted."""
         if self.instance is not None:
             return not self.instance["prediction"].strip()
-        kept = sum(len(chunk.tokens) - len(chunk.deleted) for chunk in self.chunks)
-        return not kept or not any(token.strip() for token in self.tokens)
+        # Units that were deleted later are no output.
+        remaining = 0
+        for chunk in self.chunks:
+            remaining += len(chunk.tokens) - len(chunk.deleted)
+        return remaining == 0 or not any(token.strip() for token in self.tokens)
 
 
 @dataclass(slots=True)
@@ -100,23 +110,42 @@ class Log:
     talks: list[TalkLog] = field(default_factory=list)
     malformed: list[tuple[int, str]] = field(default_factory=list)
 
+    @property
+    def audio_s(self) -> float:
+        """Length of the processed audio of all talks, in seconds."""
+        return sum(talk.audio_s for talk in self.talks)
+
+    @property
+    def computation_s(self) -> float:
+        """Total computation time of all talks, in seconds."""
+        return sum(talk.computation_s for talk in self.talks)
+
 
 def parse_log(path: Path) -> Log:
-    """Read a log in either format; malformed lines are collected and raise no error."""
-    log, opened = Log(path), dict[str, TalkLog]()
+    """Read a log in either format; malformed lines are collected and raise no error.
+
+    Raises:
+        LogError: the file cannot be read.
+    """
+    log = Log(path)
+    streams: dict[str, TalkLog] = {}
     try:
         # Bytes are split only at line feeds, because tokens may contain other line separators.
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise LogError(f"{path} cannot be read: {error.strerror}") from None
     for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
         try:
-            if text.strip():
-                # json.loads would accept a byte order mark and UTF-16, which the scorers reject.
-                _read_line(log, opened, number, json.loads(text.decode("utf-8")))
+            # json.loads would accept a byte order mark and UTF-16, which the scorers reject.
+            line = json.loads(text.decode("utf-8"))
+            if not isinstance(line, dict):
+                raise ValueError(f"expected an object, got {type(line).__name__}")
+            _add_line(log, streams, number, line)
         except ValidationError as error:
-            found = [explain(LoggedChunk, dict(item)) for item in error.errors()]
-            log.malformed.append((number, "; ".join(found)))
+            problems = [explain(LoggedChunk, dict(detail)) for detail in error.errors()]
+            log.malformed.append((number, "; ".join(problems)))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             reason = str(error)
             if text.startswith(BOM_UTF8):
@@ -127,36 +156,50 @@ def parse_log(path: Path) -> Log:
     return log
 
 
-def _read_line(log: Log, opened: dict[str, TalkLog], number: int, line: Any) -> None:
-    if not isinstance(line, dict):
-        raise ValueError(f"expected an object, got {type(line).__name__}")
-    if all(key in line for key in _JSONL_KEYS) and not (log.talks or log.loadings):
+def _add_line(log: Log, streams: dict[str, TalkLog], number: int, line: dict[str, Any]) -> None:
+    """Add a line to ``log``; ``streams`` maps the ids of Simulstream's log to their recordings."""
+    is_instance = "source" in line and "prediction" in line
+    # The first readable line determines the format.
+    if is_instance and not (log.talks or log.loadings):
         log.format = "jsonl"
     if log.format == "jsonl":
-        source = line.get("source")
-        source = source[0] if isinstance(source, list) and source else source
-        if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
-            raise ValueError("expected the keys source and prediction")
-        log.talks.append(TalkLog(Path(source).stem, number, instance=line))
+        log.talks.append(_instance(number, line))
     elif "model_loading_time" in line:
         log.loadings.append(number)
     elif "metadata" in line:
         match line["metadata"]:
             case {"wav_name": str(name)} if name:
-                opened[str(line.get("id"))] = talk = TalkLog(Path(name).stem, number)
+                talk = TalkLog(Path(name).stem, number)
+                streams[str(line.get("id"))] = talk
                 log.talks.append(talk)
             case _:
                 raise ValueError("metadata lacks wav_name")
-    elif not any(key in line for key in _CHUNK_KEYS):
+    else:
+        chunk = _chunk(number, line)
+        # A server's log mixes the streams of its clients, so only the id tells them apart.
+        stream = streams.get(str(line["id"]))
+        if stream is None:
+            raise ValueError(f"no earlier line names the recording of stream {line['id']}")
+        stream.chunks.append(chunk)
+
+
+def _instance(number: int, line: dict[str, Any]) -> TalkLog:
+    source = line.get("source")
+    # SimulEval writes a list: the path of the recording and its properties.
+    if isinstance(source, list) and source:
+        source = source[0]
+    if not isinstance(source, str) or not isinstance(line.get("prediction"), str):
+        raise ValueError("expected the keys source and prediction")
+    return TalkLog(Path(source).stem, number, instance=line)
+
+
+def _chunk(number: int, line: dict[str, Any]) -> LoggedChunk:
+    missing = [key for key in _CHUNK_KEYS if key not in line]
+    if len(missing) == len(_CHUNK_KEYS):
         raise ValueError(
             f"found the keys {sorted(line)}; expected the keys of Simulstream's log (metadata, "
-            f"{', '.join(_CHUNK_KEYS)}) or OmniSTEval's JSONL ({', '.join(_JSONL_KEYS)}, delays, "
-            f"elapsed)"
+            f"{', '.join(_CHUNK_KEYS)}) or OmniSTEval's JSONL (source, prediction, delays, elapsed)"
         )
-    elif missing := [key for key in _CHUNK_KEYS if key not in line]:
+    if missing:
         raise ValueError(f"the line lacks {', '.join(missing)}")
-    else:
-        chunk = LoggedChunk.model_validate(line | {"line": number})
-        if (named := opened.get(str(line["id"]))) is None:
-            raise ValueError(f"no earlier line names the recording of stream {line['id']}")
-        named.chunks.append(chunk)
+    return LoggedChunk.model_validate(line | {"line": number})

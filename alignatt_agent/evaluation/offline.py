@@ -60,50 +60,61 @@ def translate(
     resolved: Resolved, engines: Engines, transcripts: dict[str, str], target: str
 ) -> dict[str, str]:
     """Translate every transcript sentence by sentence, without a gate."""
-    source, goal = language(resolved.config.source_language), language(target)
-    found: dict[str, str] = {}
-    for talk, text in transcripts.items():
+    source = language(resolved.config.source_language)
+    target_language = language(target)
+    joiner = " " if target_language.spaced else ""
+    translations: dict[str, str] = {}
+    for talk, transcript in transcripts.items():
         context = resolved.config.speech.context_of(talk)
-        stream = open_stream(resolved, engines, source, [goal], context)
-        translator = stream.targets[goal.code].translator
-        sentences, rest = split_sentences(
-            [Word(item, 0.0, 0.0) for item in split_words(text)], None, source.code
-        )
+        stream = open_stream(resolved, engines, source, [target_language], context)
+        translator = stream.targets[target_language.code].translator
+        # Only the text of the words is read; off-line transcripts have no word times.
+        words = [Word(text, 0.0, 0.0) for text in split_words(transcript)]
+        sentences, rest = split_sentences(words, None, source.code)
+        if rest:
+            sentences.append(tuple(rest))
         units: list[str] = []
-        sentences += [tuple(rest)] if rest else []
         for sentence in tqdm(sentences, desc=f"{target} {talk}"):
             units += translator.complete(sentence).units
             translator.reset()
-        found[talk] = (" " if goal.spaced else "").join("".join(units).split())
-    return found
+        # Each talk is one line of the output file.
+        translations[talk] = joiner.join("".join(units).split())
+    return translations
 
 
 def run(
     runs: Sequence[EvalRun], resolved: Resolved, engines: Engines, output: Path, longest_s: float
 ) -> dict[str, dict[str, Any]]:
     """Run the cascade off-line on pieces of at most ``longest_s`` seconds; write the scores."""
-    devset, source = runs[0].devset, runs[0].source
+    devset = runs[0].devset
+    source = runs[0].source
     output.mkdir(parents=True, exist_ok=True)
     transcripts: dict[str, str] = {}
     for talk in devset.talks:
         terms = spoken_terms(resolved.config.speech.context_of(talk.name))
         transcripts[talk.name] = transcribe(engines, talk.wav, source, longest_s, terms)
+    # All targets share the transcripts, which are written before translation can fail.
     _write_lines(output / "transcript.txt", transcripts)
-    errors = word_error_rate(devset, transcripts, source) if devset.transcript is not None else {}
+    errors: dict[str, Any] = {}
+    if devset.transcript is not None:
+        errors = word_error_rate(devset, transcripts, source)
     rows: dict[str, dict[str, Any]] = {}
-    for one in runs:
-        translations = translate(resolved, engines, transcripts, one.target)
-        folder = one.files.folder
-        one.files.clean()
-        _write_lines(folder / "hypothesis.txt", translations)
-        given = omnisteval_arguments(
-            one.files, devset, one.target, "text", hypothesis=folder / "hypothesis.txt"
-        )
-        found = run_omnisteval(given, folder)
-        signature = {**one.signature, "latency": "off-line", "piece_s": longest_s}
-        scores = {"bleu": float(found["BLEU"]), "chrf": float(found["chrF"]), **errors}
-        rows[one.target] = {**scores, "signature": signature}
-        write_json(folder / OUTPUT, rows[one.target])
+    for target_run in runs:
+        target = target_run.target
+        translations = translate(resolved, engines, transcripts, target)
+        files = target_run.files
+        files.clean()
+        hypothesis = files.folder / "hypothesis.txt"
+        _write_lines(hypothesis, translations)
+        arguments = omnisteval_arguments(files, devset, target, "text", hypothesis)
+        scores = run_omnisteval(arguments, files.folder)
+        rows[target] = {
+            "bleu": float(scores["BLEU"]),
+            "chrf": float(scores["chrF"]),
+            **errors,
+            "signature": {**target_run.signature, "latency": "off-line", "piece_s": longest_s},
+        }
+        write_json(files.folder / OUTPUT, rows[target])
     return rows
 
 
@@ -115,8 +126,14 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the argument parser."""
     parser = argparse.ArgumentParser("alignatt offline", **page(__doc__))
     add = parser.add_argument
-    needed = {"required": True}
-    shared_options(parser, "set", config=needed, target=needed, devset=needed, output=needed)
+    shared_options(
+        parser,
+        "set",
+        config={"required": True},
+        target={"required": True},
+        devset={"required": True},
+        output={"required": True},
+    )
     text = (
         "maximum length of audio pieces for the recognizer, in seconds; pieces end in pauses; "
         f"default {PIECE_S:.0f}, or {MICRO_PIECE_S:.0f} with the embedded models, which transcribe "
@@ -131,33 +148,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     arguments = build_parser().parse_args(argv)
     runs = plan(
-        "alignatt4llm",
-        [arguments.config],
-        parse_overrides(arguments.overrides),
-        None,
-        arguments.target,
-        arguments.devset,
-        arguments.output,
+        agent="alignatt4llm",
+        configs=[arguments.config],
+        overrides=parse_overrides(arguments.overrides),
+        source=None,
+        targets=arguments.target,
+        devset=arguments.devset,
+        output=arguments.output,
         live=False,
     )
-    for one in runs:
-        one.files.refuse_run(own=OUTPUT)
+    for target_run in runs:
+        target_run.files.refuse_run(result_name=OUTPUT)
     choice = runs[0].choice
     assert choice is not None
     if arguments.comet:
         check_environment()
-    longest = arguments.piece_s or (MICRO_PIECE_S if choice.micro else PIECE_S)
+    default_s = MICRO_PIECE_S if choice.micro else PIECE_S
+    longest_s = arguments.piece_s or default_s
     runtime = choice.cls.runtime
-    runtime.check(choice.resolved, longest)
+    runtime.check(choice.resolved, longest_s)
     try:
         with closing(runtime):
             engines = runtime.load(choice.resolved)
-            rows = run(runs, choice.resolved, engines, arguments.output, longest)
+            rows = run(runs, choice.resolved, engines, arguments.output, longest_s)
+        # COMET follows when the engines are closed, because its model needs the GPU.
         if arguments.comet:
-            found = comet_sections(runs, arguments.comet)
-            for one, section in zip(runs, found, strict=True):
-                rows[one.target]["comet"] = section
-                write_json(one.files.folder / OUTPUT, rows[one.target])
+            sections = comet_sections(runs, arguments.comet)
+            for target_run, section in zip(runs, sections, strict=True):
+                row = rows[target_run.target]
+                row["comet"] = section
+                write_json(target_run.files.folder / OUTPUT, row)
     except AlignAttError as error:
         error.exit_status = 1  # the models were already loaded
         raise
@@ -169,10 +189,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """Format the scores for a terminal."""
-    shown = [
-        (target, row["bleu"], row["chrf"], format_wer(row), row.get("comet", {}).get("score"))
-        for target, row in rows.items()
-    ]
+    scores = []
+    for target, row in rows.items():
+        comet = row.get("comet", {}).get("score")
+        scores.append((target, row["bleu"], row["chrf"], format_wer(row), comet))
     head = ("target", "BLEU", "chrF", "WER % [95 % interval]", "COMET")
     digits = ("", ".2f", ".2f", "", ".4f")
-    return str(tabulate(shown, head, floatfmt=digits, numalign="right", missingval="-"))
+    return str(tabulate(scores, head, floatfmt=digits, numalign="right", missingval="-"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import soundfile
 from tqdm import tqdm
 
@@ -44,7 +46,10 @@ LONGEST_ALIGNED_S = 120.0
 """Longest audio for the aligner, in seconds; longer pieces do not repeat their last sentence."""
 
 _SMOOTHED = 3
+"""Number of frames in the moving average of the level."""
+
 _QUIETEST = 30
+"""Number of frames whose mean level determines the quietest point."""
 
 
 class Pieces:
@@ -55,10 +60,13 @@ class Pieces:
         self._longest = max(1, round(longest_s * SAMPLE_RATE / FRAME))
         level = levels(wav)
         self.frames = len(level)
+        # Smoothing keeps single loud frames, e.g. clicks, from ending a pause.
         padded = np.pad(level, _SMOOTHED // 2, "edge")
         self._level = np.convolve(padded, np.full(_SMOOTHED, 1 / _SMOOTHED), "valid")
         floor, speech = np.percentile(self._level, [5, 95])
-        self._loud = self._level >= min(floor + QUIET_SHARE * (speech - floor), speech - QUIET_DB)
+        loudest_quiet = min(floor + QUIET_SHARE * (speech - floor), speech - QUIET_DB)
+        self._loud = self._level >= loudest_quiet
+        # With loud frames at both ends, every silence has a first and a last border.
         borders = np.flatnonzero(np.diff(np.pad(self._loud, 1, constant_values=True)))
         silences = borders.reshape(-1, 2).tolist()
         self._pauses = [(begin, end) for begin, end in silences if end - begin >= PAUSE]
@@ -73,6 +81,7 @@ class Pieces:
             # Both pieces include the pause, because without a pause no period is transcribed.
             pause, end = self._pauses[fitting - 1]
             return end, pause
+        # Without a pause, cut at the quietest point of the second half, so that no piece is short.
         half = (begin + last + 1) // 2
         width = min(_QUIETEST, last - half)
         if width < 1:
@@ -95,11 +104,14 @@ class Pieces:
 
 def levels(wav: Path) -> FloatArray:
     """Return the power of each 10 ms frame of a recording in dB, ``[frames]``, at least one."""
-    found = [
-        np.square(audio[: audio.size // FRAME * FRAME].reshape(-1, FRAME), dtype=np.float64).mean(1)
-        for audio in soundfile.blocks(wav, 60 * SAMPLE_RATE, dtype="float32")
-    ]
-    power = np.concatenate(found) if found and found[0].size else np.zeros(1)
+    powers: list[npt.NDArray[np.float64]] = []
+    # In blocks of a minute: the squares of a whole recording would need much memory.
+    for audio in soundfile.blocks(wav, 60 * SAMPLE_RATE, dtype="float32"):
+        whole_frames = audio[: audio.size // FRAME * FRAME].reshape(-1, FRAME)
+        powers.append(np.square(whole_frames, dtype=np.float64).mean(1))
+    power = np.concatenate(powers) if powers else np.zeros(0)
+    if not power.size:  # less than one frame of audio
+        power = np.zeros(1)
     decibels: FloatArray = (10 * np.log10(power + 1e-10)).astype(np.float32)
     return decibels
 
@@ -107,39 +119,42 @@ def levels(wav: Path) -> FloatArray:
 def transcribe(
     engines: Engines, wav: Path, source: str, longest_s: float, context: str = ""
 ) -> str:
-    """Return the transcript of a recording.
+    """Return the transcript of a recording; ``context`` gives the recognizer names and terms.
 
     Recognizers make errors at the end of their audio. If an aligner supports the language, the last
     sentence of a piece is therefore transcribed again at the beginning of the next piece.
     """
     recording = Pieces(wav, longest_s)
-    found: list[str] = []
+    transcript: list[str] = []
     begin = 0
     with tqdm(total=recording.frames, desc=f"transcribing {wav.stem}", unit="frame") as bar:
         while begin < recording.frames:
             end, following = recording.piece(begin)
             if recording.speaks(begin, end):
                 audio = recording.read(begin, end)
-                words = split_words(_heard(engines, audio, source, context))
+                words = split_words(_piece_text(engines, audio, source, context))
                 if end < recording.frames:
-                    words, again = _without_last_sentence(engines, audio, words, source)
-                    following = following if again is None else begin + again
-                found += words
+                    words, resumed = _without_last_sentence(engines, audio, words, source)
+                    if resumed is not None:
+                        following = begin + resumed
+                transcript += words
             bar.update(following - begin)
             begin = following
-    return join_words(found)
+    return join_words(transcript)
 
 
-def _heard(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
+def _piece_text(engines: Engines, audio: FloatArray, source: str, context: str) -> str:
     """Return the transcript of a piece; if it does not end, split the piece in two and retry."""
     text = engines.asr.transcribe(audio, source, context).text
-    if text is None and audio.size < SAMPLE_RATE:
+    if text is not None:
+        return text
+    if audio.size < SAMPLE_RATE:
         LOGGER.warning("part of the audio is skipped because its transcript does not end")
-    elif text is None:
-        cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
-        parts = audio[:cut], audio[cut:]
-        text = " ".join(_heard(engines, part, source, context) for part in parts)
-    return text or ""
+        return ""
+    cut = quietest(audio, audio.size // 3, audio.size * 2 // 3)
+    before = _piece_text(engines, audio[:cut], source, context)
+    after = _piece_text(engines, audio[cut:], source, context)
+    return f"{before} {after}"
 
 
 def _without_last_sentence(
@@ -151,12 +166,18 @@ def _without_last_sentence(
     if not words or seconds > LONGEST_ALIGNED_S or aligner is None:
         return words, None
     items = aligner.align(audio, join_words(words), source)
-    spans = time_words(words, items, seconds)
-    timed = [Word(word, *span) for word, span in zip(words, spans, strict=True)]
+    timed: list[Word] = []
+    for text, (start_s, end_s) in zip(words, time_words(words, items, seconds), strict=True):
+        timed.append(Word(text, start_s, end_s))
     sentences, rest = split_sentences(timed, None, source)
-    last = rest or (sentences.pop() if sentences else ())
+    last: Sequence[Word] = rest
+    if not rest and sentences:
+        last = sentences.pop()
+    # A single sentence is kept, because the next piece would begin at the same place.
     if not sentences:
         return words, None
-    border = (sentences[-1][-1].end + last[0].start) / 2
-    frame = round(border * SAMPLE_RATE / FRAME)
-    return (words[: -len(last)], frame) if frame > 0 else (words, None)
+    border_s = (sentences[-1][-1].end + last[0].start) / 2
+    frame = round(border_s * SAMPLE_RATE / FRAME)
+    if frame <= 0:
+        return words, None
+    return words[: -len(last)], frame

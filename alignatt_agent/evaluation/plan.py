@@ -60,17 +60,18 @@ class EvalRun:
     @property
     def commands(self) -> list[str]:
         """Return the equivalent official commands."""
-        log, files = self.log or Log(self.files.metrics), self.files
-        given = omnisteval_arguments(files, self.devset, self.target, log.format)
-        inference = [
-            "simulstream_inference",
-            *("--speech-processor-config", str(files.config)),
-            *("--wav-list-file", str(files.wavs)),
-            *("--tgt-lang", self.target, "--src-lang", self.source),
-            *("--metrics-log-file", str(files.metrics)),
-        ]
-        commands = [inference, ["omnisteval", *given]] if self.choice else [["omnisteval", *given]]
-        return [shlex.join(command) for command in commands]
+        files = self.files
+        log = self.log or Log(files.metrics)
+        scoring = omnisteval_arguments(files, self.devset, self.target, log.format)
+        commands = [shlex.join(["omnisteval", *scoring])]
+        if self.choice is not None:
+            inference = ["simulstream_inference"]
+            inference += ["--speech-processor-config", str(files.config)]
+            inference += ["--wav-list-file", str(files.wavs)]
+            inference += ["--tgt-lang", self.target, "--src-lang", self.source]
+            inference += ["--metrics-log-file", str(files.metrics)]
+            commands.insert(0, shlex.join(inference))
+        return commands
 
     @property
     def streamed(self) -> bool:
@@ -91,8 +92,13 @@ class EvalRun:
         """Return whether ``signature`` equals this run's signature, ignoring the talks' devices."""
         if not isinstance(signature, dict):
             return False
-        free = dict.fromkeys([DEVICES, ASKED, *(["device"] if DEVICES in signature else [])])
-        return {**self.signature, **free} == {**signature, **signature.get(ASKED, {}), **free}
+        # The workers of a cluster can have other devices, and models that fit on them.
+        ignored = [DEVICES, ASKED]
+        if DEVICES in signature:
+            ignored.append("device")
+        blanks = dict.fromkeys(ignored)
+        planned = {**signature, **signature.get(ASKED, {})}
+        return {**self.signature, **blanks} == {**planned, **blanks}
 
 
 def plan(
@@ -106,22 +112,37 @@ def plan(
     paced: bool = False,
     live: bool = True,
 ) -> list[EvalRun]:
-    """Make all checks that require no model; return a run for each target and configuration."""
+    """Make all checks that require no model; return a run for each target and configuration.
+
+    Raises:
+        ConfigError: an option or a configuration is invalid.
+        DevSetError: the dev set has problems.
+        ScoringError: a program that the scorer calls is missing.
+    """
     codes = tuple(dict.fromkeys(language(name).code for name in targets))
+    # Each configuration has an output folder of this name.
     names = [Path(config).stem for config in configs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(f"--config has {', '.join(twice)} twice; specify each name once")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ConfigError(f"--config has {', '.join(repeated)} twice; specify each name once")
     clock = "audio by the clock" if paced else "not paced"
     latency = f"CA as Simulstream defines it (backlog not counted); {clock}"
-    runs = []
+    runs: list[EvalRun] = []
     for config, name in zip(configs, names, strict=True):
-        choice = choose_agent(agent, config, overrides, source, codes, devset / CONTEXTS, live)
+        choice = choose_agent(
+            agent=agent,
+            config=config,
+            overrides=overrides,
+            source=source,
+            targets=codes,
+            contexts=devset / CONTEXTS,
+            live=live,
+        )
         spoken = choice.config.source_language
         checked = load_devset(devset, codes, output, spoken)
         root = output / name if len(configs) > 1 else output
-        runs += [
-            EvalRun(
+        for code in codes:
+            run = EvalRun(
                 name=choice.name,
                 devset=checked,
                 source=spoken,
@@ -130,8 +151,7 @@ def plan(
                 signature=choice.sign(checked, code, latency),
                 choice=choice,
             )
-            for code in codes
-        ]
+            runs.append(run)
     check_scorer(codes)
     return runs
 
@@ -149,11 +169,17 @@ def plan_log(
     No audio is needed. ``log_config`` is the YAML file that states how to join the units of a
     Simulstream log; the default is ``agent.yaml`` next to the log. Without such a file, the units
     are whole words (single characters for Chinese).
+
+    Raises:
+        DevSetError: the dev set has problems.
+        LogError: the log or its configuration cannot be read, or ``output`` contains a run.
     """
-    code, spoken = language(target).code, language(source).code
+    code = language(target).code
+    spoken = language(source).code
     check_scorer([code])
     checked = load_devset(devset, [code], output, spoken, audio=False)
     files = RunFiles(output / code)
+    # All inputs are checked and read before files.clean deletes the results of an earlier call.
     if log.resolve().parent == files.folder.resolve():
         raise LogError(f"{log} is in the output folder {files.folder}; choose another --output")
     if files.finished.is_file():
@@ -164,14 +190,16 @@ def plan_log(
     if log_config is not None and not log_config.is_file():
         raise LogError(f"{log_config} does not exist")
     parsed = parse_log(log)
+    # JSONL contains joined text, which needs no settings.
     settings = None
     if parsed.format == "simulstream":
         settings = _scorer_settings(log_config or log.with_name(files.config.name), code)
     files.clean()
     shutil.copyfile(log, files.metrics)
     for path in (files.records, files.clock):
-        if log.with_name(path.name).is_file():
-            shutil.copyfile(log.with_name(path.name), path)
+        original = log.with_name(path.name)
+        if original.is_file():
+            shutil.copyfile(original, path)
     if settings:
         files.config.write_text(settings, encoding="utf-8")
     signature = {
@@ -183,12 +211,20 @@ def plan_log(
         "devset": checked.digest(code),
         "latency": "as logged; not known whether the run was paced",
     }
-    return EvalRun(str(log), checked, spoken, code, files, signature, log=parsed)
+    return EvalRun(
+        name=str(log),
+        devset=checked,
+        source=spoken,
+        target=code,
+        files=files,
+        signature=signature,
+        log=parsed,
+    )
 
 
 def _scorer_settings(config: Path, target: str) -> str:
     """Return the YAML that tells the scorers how to join the units of a log."""
-    settings: dict[str, Any] = {**scorer_settings(target)}
+    settings: dict[str, Any] = dict(scorer_settings(target))
     if config.is_file():
         settings = read_yaml(config) or {}
         if not isinstance(settings, dict) or "detokenizer_type" not in settings:

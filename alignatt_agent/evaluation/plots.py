@@ -4,8 +4,10 @@ import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import Any
+
+import numpy as np
 
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.score import Result
@@ -33,6 +35,10 @@ _STYLE = {
 }
 
 
+_HEARD, _CLOSED, _EMITTED = 3.0, 1.9, 1.1
+"""Heights of the three lines of a timeline."""
+
+
 class FigureError(AlignAttError, RuntimeError):
     """Figures cannot be drawn; the message names the missing package."""
 
@@ -43,11 +49,13 @@ def pyplot() -> Any:
         import matplotlib
     except ImportError:
         raise FigureError("figures need matplotlib: pip install 'alignatt_agent[plots]'") from None
+    # Draw without a display, unless the caller has chosen another backend.
     matplotlib.use("Agg", force=False)
     from matplotlib import font_manager, pyplot
 
-    known = {font.name for font in font_manager.fontManager.ttflist}
-    pyplot.rcParams["font.family"] = [name for name in FONTS if name in known] or ["sans-serif"]
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    families = [name for name in FONTS if name in installed]
+    pyplot.rcParams["font.family"] = families or ["sans-serif"]
     pyplot.rcParams.update(_STYLE)
     return pyplot
 
@@ -56,13 +64,15 @@ def tail_error_plot(errors: TailErrors) -> str:
     """Plot the error rate of the live tail against the distance to the end of the audio."""
     figure, axes = _figure(6, 3.2)
     low, high = errors.bands()
-    middles = [1000 * (a + b) / 2 for a, b in zip(errors.edges_s, errors.edges_s[1:], strict=False)]
-    axes.fill_between(middles, 100 * low, 100 * high, color=BLUE, alpha=0.2, lw=0)
-    axes.plot(middles, 100 * errors.rates(), color=BLUE, marker="o", ms=3)
-    found = errors.hold_back_s()
-    if found is not None:
-        axes.axvline(1000 * found, color=VERMILION, ls="--", lw=1)
-        axes.text(1000 * found, axes.get_ylim()[1], f" {1000 * found:.0f} ms", va="top")
+    middles_ms = [1000 * (start + end) / 2 for start, end in pairwise(errors.edges_s)]
+    axes.fill_between(middles_ms, 100 * low, 100 * high, color=BLUE, alpha=0.2, lw=0)
+    axes.plot(middles_ms, 100 * errors.rates(), color=BLUE, marker="o", ms=3)
+    hold_back_s = errors.hold_back_s()
+    if hold_back_s is not None:
+        hold_back_ms = 1000 * hold_back_s
+        top = axes.get_ylim()[1]
+        axes.axvline(hold_back_ms, color=VERMILION, ls="--", lw=1)
+        axes.text(hold_back_ms, top, f" {hold_back_ms:.0f} ms", va="top")
     axes.set(xlabel="distance to the end of the audio, ms", ylabel="reference error, %")
     axes.set_ylim(bottom=0)
     return _svg(figure)
@@ -71,18 +81,25 @@ def tail_error_plot(errors: TailErrors) -> str:
 def latency_per_talk(results: Sequence[Result]) -> str:
     """Draw the computation-unaware and computation-aware LongYAAL of every talk."""
     figure, axes = _figure(8, 3.2)
-    talks = list(dict.fromkeys(talk for result in results for talk in result.measured["talks"]))
+    talks: dict[str, None] = {}  # an ordered set
+    for result in results:
+        talks.update(dict.fromkeys(result.measured["talks"]))
     width = 0.8 / len(results)
     for number, (result, color) in enumerate(zip(results, cycle(COLORS), strict=False)):
-        places = [k + number * width for k in range(len(talks))]
-        found = [result.measured["talks"].get(talk, {}) for talk in talks]
-        aware = [item.get("longyaal_ca_ms", 0) / 1000 for item in found]
-        unaware = [item.get("longyaal_cu_ms", 0) / 1000 for item in found]
-        axes.bar(places, aware, width, color=color, alpha=0.35)
-        axes.bar(places, unaware, width, color=color, label=_name(result))
-    axes.set_xticks(
-        [k + 0.4 - width / 2 for k in range(len(talks))], talks, rotation=30, ha="right"
-    )
+        places: list[float] = []
+        aware_s: list[float] = []
+        unaware_s: list[float] = []
+        for place, talk in enumerate(talks):
+            # A log of another system can lack a talk or its computation times.
+            latencies = result.measured["talks"].get(talk, {})
+            places.append(place + number * width)
+            aware_s.append(latencies.get("longyaal_ca_ms", 0) / 1000)
+            unaware_s.append(latencies.get("longyaal_cu_ms", 0) / 1000)
+        # The computation-aware latency is the larger one, so its bar is drawn first.
+        axes.bar(places, aware_s, width, color=color, alpha=0.35)
+        axes.bar(places, unaware_s, width, color=color, label=_name(result))
+    middles = [place + 0.4 - width / 2 for place in range(len(talks))]
+    axes.set_xticks(middles, list(talks), rotation=30, ha="right")
     axes.set(ylabel="LongYAAL, s (pale: CA)")
     figure.legend(fontsize=7, loc="outside right upper")
     return _svg(figure)
@@ -96,23 +113,30 @@ def quality_against_latency(
     offline = {row["signature"]["target"]: row["bleu"] for row in ceilings}
     targets = dict.fromkeys(result.target for result in results)
     for target, color in zip(targets, cycle(COLORS), strict=False):
-        points = []
+        points: list[tuple[float, float, str]] = []
         for result in results:
             if result.target == target and result.scores.longyaal_cu_ms is not None:
                 latency_s = result.scores.longyaal_cu_ms / 1000
                 points.append((latency_s, result.scores.bleu, _short(result.config)))
         points.sort(key=lambda point: point[0])
-        x = [point[0] for point in points]
-        y = [point[1] for point in points]
-        axes.plot(x, y, color=color, marker="o", label=target)
+        latencies_s = [point[0] for point in points]
+        bleus = [point[1] for point in points]
+        axes.plot(latencies_s, bleus, color=color, marker="o", label=target)
         if target in offline:
             axes.axhline(offline[target], color=color, ls="--", lw=0.8)
-        for a, b, label in points:
-            axes.annotate(label, (a, b), fontsize=6, xytext=(4, 4), textcoords="offset points")
+        for latency_s, bleu, label in points:
+            axes.annotate(
+                label,
+                (latency_s, bleu),
+                fontsize=6,
+                xytext=(4, 4),
+                textcoords="offset points",
+            )
     for regime in REGIMES.values():
-        end, low = regime.highest_ms / 1000, axes.get_ylim()[0]
-        axes.axvline(end, color="#999999", ls=":", lw=1)
-        axes.text(end, low, f"{regime.name} ", ha="right", fontsize=7, color="#777")
+        end_s = regime.highest_ms / 1000
+        bottom = axes.get_ylim()[0]
+        axes.axvline(end_s, color="#999999", ls=":", lw=1)
+        axes.text(end_s, bottom, f"{regime.name} ", ha="right", fontsize=7, color="#777")
     axes.set(xlabel="LongYAAL CU, s", ylabel="BLEU (dashed: off-line)" if offline else "BLEU")
     axes.legend(fontsize=7)
     return _svg(figure)
@@ -122,11 +146,11 @@ def stage_times(results: Sequence[Result]) -> str:
     """Draw the time that each stage takes per chunk."""
     figure, axes = _figure(7, 1.0 + 0.35 * len(results))
     names = [_name(result) for result in results]
-    left = [0.0] * len(results)
+    lefts = np.zeros(len(results))
     for stage, color in zip(STAGES, COLORS, strict=False):
-        times = [result.measured["stages"]["ms_per_chunk"][stage] for result in results]
-        axes.barh(names, times, left=left, color=color, label=stage)
-        left = [a + b for a, b in zip(left, times, strict=True)]
+        times_ms = [result.measured["stages"]["ms_per_chunk"][stage] for result in results]
+        axes.barh(names, times_ms, left=lefts, color=color, label=stage)
+        lefts = lefts + times_ms
     axes.set(xlabel="ms per chunk")
     axes.invert_yaxis()
     figure.legend(fontsize=7, ncols=len(STAGES), loc="outside upper center")
@@ -139,43 +163,66 @@ def timeline(records: Sequence[TalkStep], done: Mapping[float, float], seconds: 
     ``done`` maps the audio position of each chunk to its completion time.
     """
     figure, axes = _figure(12, 4.4)
-    heard, closed, emitted = 3.0, 1.9, 1.1
-    count = 0
-    still_open: Sequence[Word] = ()
+    sentences = 0
+    open_words: Sequence[Word] = ()
     for record in records:
         if record.audio_s > seconds:
             break
         axes.axvline(record.audio_s, color="#eeeeee", lw=0.6, zorder=0)
-        still_open = record.heard.live.words
+        open_words = record.heard.live.words
         for sentence in record.heard.sentences:
-            begin = sentence[0].start
-            count += 1
-            level = closed + 0.4 * (count % 2)  # the next sentence begins before this one ends
-            axes.plot([begin, record.audio_s], [level] * 2, color=ORANGE, lw=1)
-            axes.plot([record.audio_s], [level], marker="|", ms=14, color=ORANGE)
-            room = int(9 * (record.audio_s - begin))
-            text = _clip(" ".join(word.text for word in sentence), max(room, 12))
-            axes.text(begin, level + 0.08, text, fontsize=6.5, color="#8a5a00")
-            _draw_words(axes, sentence, heard)
+            sentences += 1
+            # The next sentence begins before this one ends, so sentences alternate in height.
+            level = _CLOSED + 0.4 * (sentences % 2)
+            _draw_sentence(axes, sentence, record.audio_s, level)
         if record.units:
-            when = done.get(round(record.audio_s, 4), record.audio_s)
-            axes.plot([record.audio_s, when], [emitted] * 2, color=VERMILION, lw=3)
-            axes.plot([when], [emitted], marker="|", ms=14, color=VERMILION)
-            text = _clip("".join(record.units), 34)
-            axes.text(
-                when, emitted - 0.15, text, fontsize=6.5, rotation=-40, va="top", color="#8a3a00"
-            )
-    _draw_words(axes, still_open, heard)
-    axes.set_yticks([heard, closed, emitted], ["heard", "sentence closed", "emitted"])
+            done_s = done.get(round(record.audio_s, 4), record.audio_s)
+            _draw_emission(axes, record.units, record.audio_s, done_s)
+    _draw_words(axes, open_words)
+    axes.set_yticks([_HEARD, _CLOSED, _EMITTED], ["heard", "sentence closed", "emitted"])
     axes.set(xlim=(0, seconds), ylim=(-0.2, 4.0), xlabel="seconds from the start of the speech")
     return _svg(figure)
 
 
-def _draw_words(axes: Any, words: Sequence[Word], level: float) -> None:
-    for place, word in enumerate(words):
-        color = SKY if place % 2 else BLUE
-        axes.plot([word.start, word.end], [level] * 2, color=color, lw=5, solid_capstyle="butt")
-        axes.text((word.start + word.end) / 2, level + 0.12, word.text, fontsize=6.5, rotation=70)
+def _draw_sentence(axes: Any, sentence: Sequence[Word], closed_s: float, level: float) -> None:
+    """Draw a sentence from its first word to the chunk that closed it."""
+    begin_s = sentence[0].start
+    axes.plot([begin_s, closed_s], [level, level], color=ORANGE, lw=1)
+    axes.plot([closed_s], [level], marker="|", ms=14, color=ORANGE)
+    # At this font size, one second of the axis is about nine characters wide.
+    longest = max(int(9 * (closed_s - begin_s)), 12)
+    text = _clip(" ".join(word.text for word in sentence), longest)
+    axes.text(begin_s, level + 0.08, text, fontsize=6.5, color="#8a5a00")
+    _draw_words(axes, sentence)
+
+
+def _draw_emission(axes: Any, units: Sequence[str], heard_s: float, done_s: float) -> None:
+    """Draw emitted units, with a bar from the end of the chunk's audio to its completion."""
+    axes.plot([heard_s, done_s], [_EMITTED, _EMITTED], color=VERMILION, lw=3)
+    axes.plot([done_s], [_EMITTED], marker="|", ms=14, color=VERMILION)
+    axes.text(
+        done_s,
+        _EMITTED - 0.15,
+        _clip("".join(units), 34),
+        fontsize=6.5,
+        rotation=-40,
+        va="top",
+        color="#8a3a00",
+    )
+
+
+def _draw_words(axes: Any, words: Sequence[Word]) -> None:
+    for number, word in enumerate(words):
+        color = SKY if number % 2 else BLUE
+        middle_s = (word.start + word.end) / 2
+        axes.plot(
+            [word.start, word.end],
+            [_HEARD, _HEARD],
+            color=color,
+            lw=5,
+            solid_capstyle="butt",
+        )
+        axes.text(middle_s, _HEARD + 0.12, word.text, fontsize=6.5, rotation=70)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
@@ -191,8 +238,9 @@ def _svg(figure: Any) -> str:
         warnings.simplefilter("ignore")  # glyphs that the fonts lack; browsers have them
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
+    svg = text[text.index("<svg") :]  # without the XML declaration
     # One page contains several figures, so equal group names would clash.
-    return re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
+    return re.sub(r'<g id="[^"]*"', "<g", svg)
 
 
 def _name(result: Result) -> str:
@@ -204,4 +252,6 @@ def _short(config: str) -> str:
 
 
 def _clip(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) <= longest:
+        return text
+    return text[: longest - 1] + "…"

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from functools import partial
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -33,6 +33,9 @@ OFFLINE, CEILING = "off-line", "quality ceiling"
 Ceilings = Sequence[Mapping[str, Any]]
 """Contents of ``offline.json`` files."""
 
+_ScoredRow = tuple[str, str, Mapping[str, float | None], str]
+"""Configuration, target, values by column, and regime."""
+
 _COLUMNS: dict[str, tuple[str, Callable[[Result], float | None]]] = {
     "BLEU": (".2f", lambda run: run.scores.bleu),
     "chrF": (".2f", lambda run: run.scores.chrf),
@@ -50,6 +53,7 @@ _LEGENDS = {
     "SLAAL": "SLAAL: StreamLAAL, computation-unaware, ms",
     "WER %": "WER: word error rate (character error rate in languages without spaces)",
 }
+_SIGNED_PACKAGES = ("alignatt_agent", "simulstream", "omnisteval", "vllm", "torch")
 _TEXTS = {"configuration", "target", "clock", "regime", "stops"}
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 2rem auto; }
@@ -66,11 +70,15 @@ def score_table(results: Sequence[Result], ceilings: Ceilings = ()) -> str:
 
     Columns without a value are omitted.
     """
-    names, rows = _scores(results, ceilings)
-    one = len({result.config for result in results}) == 1
-    labels = [row[1] if one and row[0] != OFFLINE else f"{row[0]} {row[1]}" for row in rows]
-    shown = [[label, *row[2:]] for label, row in zip(labels, rows, strict=True)]
-    lines = [_table(["target", *names, "regime"], shown, "simple"), "", _legend(names)]
+    names, score_rows = _scores(results, ceilings)
+    single_config = len({result.config for result in results}) == 1
+    rows: list[list[str]] = []
+    for config, target, *values in score_rows:
+        label = f"{config} {target}"
+        if single_config and config != OFFLINE:
+            label = target
+        rows.append([label, *values])
+    lines = [_table(["target", *names, "regime"], rows, "simple"), "", _legend(names)]
     return "\n".join([*lines, *remarks(results), *_facts(results)])
 
 
@@ -81,10 +89,13 @@ def remarks(results: Sequence[Result]) -> list[str]:
     """
     lines = []
     for run in results:
-        texts = [*run.measured.get("notes", ()), *run.measured.get("failed", ())]
+        texts = list(run.measured.get("notes", ()))
+        texts += run.measured.get("failed", ())
         if (run.scores.rtf or 0.0) >= RTF_LIMIT:
-            slow = "too slow for a live stream: the lag would grow"
-            texts.append(f"{slow} (RTF {run.scores.rtf:.2f}); raise chunk_ms")
+            texts.append(
+                f"too slow for a live stream: the lag would grow (RTF {run.scores.rtf:.2f}); "
+                f"raise chunk_ms"
+            )
         lines += [f"{run.config} {run.target}: {text}" for text in texts]
     return lines
 
@@ -98,32 +109,39 @@ def markdown(
     """Format the report: scores, equivalent official commands, and notes on the data."""
     names, rows = _scores(results, ceilings)
     parts = ["# Evaluation", _table(["configuration", "target", *names, "regime"], rows)]
-    parts += [_legend(names), *remarks(results), *_paced(results), *_inside(results)]
+    parts.append(_legend(names))
+    parts += remarks(results)
+    parts += _lag_section(results)
+    parts += _cascade_section(results)
     if notes:
         parts += ["## Data", _list(notes)]
-    parts += ["## Signature", _list(_facts(results)), "## Equivalent official commands"]
-    return "\n\n".join([*parts, "\n".join(["```sh", *commands, "```", ""])])
+    parts += ["## Signature", _list(_facts(results))]
+    # html_page splits the text at this heading.
+    parts += ["## Equivalent official commands", "\n".join(["```sh", *commands, "```", ""])]
+    return "\n\n".join(parts)
 
 
 def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceilings = ()) -> str:
     """Return the report of ``markdown`` as one HTML file, with plots and a timeline."""
     results = [result for result, _ in runs]
+    # Figures are drawn below, where a missing matplotlib is handled once.
     figures: list[tuple[str, Callable[[], str]]] = [
         ("Latency of every talk", lambda: latency_per_talk(results)),
         ("Quality against latency", lambda: quality_against_latency(results, ceilings)),
     ]
-    inside = [result for result in results if "stages" in result.measured]
-    if inside:
-        figures.append(("Computation time of a chunk by stage", lambda: stage_times(inside)))
-    traced = next((run for run in runs if run[1].records.is_file()), None)
-    if traced is not None:
-        title = f"First {SHOWN_S:.0f} s of a talk: {traced[0].config}, {traced[0].target}"
-        figures.append((title, lambda: _timeline(traced[1])))
-    drawn = []
+    with_stages = [result for result in results if "stages" in result.measured]
+    if with_stages:
+        figures.append(("Computation time of a chunk by stage", lambda: stage_times(with_stages)))
+    for result, files in runs:
+        if files.records.is_file():
+            title = f"First {SHOWN_S:.0f} s of a talk: {result.config}, {result.target}"
+            figures.append((title, partial(_timeline, files)))
+            break
+    drawn: list[str] = []
     for title, draw in figures:
         try:
             drawn.append(f"<figure>{draw()}<figcaption>{html.escape(title)}</figcaption></figure>")
-        except FigureError as error:
+        except FigureError as error:  # without matplotlib, no other figure can be drawn, either
             drawn.append(f"<p>No plots: {html.escape(str(error))}.</p>")
             break
     # Inline markup is off, because configuration names may contain any character.
@@ -138,64 +156,102 @@ def html_page(runs: Sequence[tuple[Result, RunFiles]], text: str, ceilings: Ceil
 
 def _scores(results: Sequence[Result], ceilings: Ceilings) -> tuple[list[str], list[list[str]]]:
     """Return the columns with values, and rows of configuration, target, values and regime."""
-    found = [{name: value(run) for name, (_, value) in _COLUMNS.items()} for run in results]
-    names = [name for name in _COLUMNS if any(values[name] is not None for values in found)]
-    rows = [(r.config, r.target, v, r.regime) for r, v in zip(results, found, strict=True)]
-    for row in ceilings:
-        offline = {"BLEU": row["bleu"], "chrF": row["chrf"], "WER %": row.get("wer")}
-        offline["COMET"] = row.get("comet", {}).get("score")
-        rows.append((OFFLINE, row["signature"]["target"], offline, CEILING))
-    return names, [
-        [config, target, *(_number(values.get(name), _COLUMNS[name][0]) for name in names), regime]
-        for config, target, values, regime in rows
-    ]
+    scored: list[_ScoredRow] = []
+    measured: set[str] = set()
+    for run in results:
+        values: dict[str, float | None] = {}
+        for name, (_, value) in _COLUMNS.items():
+            values[name] = value(run)
+            if values[name] is not None:
+                measured.add(name)
+        scored.append((run.config, run.target, values, run.regime))
+    # A column that only off-line scores would fill is omitted.
+    names = [name for name in _COLUMNS if name in measured]
+    for ceiling in ceilings:
+        values = {
+            "BLEU": ceiling["bleu"],
+            "chrF": ceiling["chrf"],
+            "COMET": ceiling.get("comet", {}).get("score"),
+            "WER %": ceiling.get("wer"),
+        }
+        scored.append((OFFLINE, ceiling["signature"]["target"], values, CEILING))
+    rows: list[list[str]] = []
+    for config, target, row_values, regime in scored:
+        row = [config, target]
+        for name in names:
+            form, _ = _COLUMNS[name]
+            row.append(_number(row_values.get(name), form))
+        row.append(regime)
+        rows.append(row)
+    return names, rows
 
 
-def _paced(results: Sequence[Result]) -> list[str]:
+def _lag_section(results: Sequence[Result]) -> list[str]:
     head = ["configuration", "target", "clock", "mean", "p50", "p95", "p99", "longest silence"]
-    rows = [
-        [
-            *(result.config, result.target, paced["clock"]),
-            *(f"{paced[name]:.0f} ms" for name in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")),
-            f"{paced['longest_silence_s']:.1f} s",
-            f"{paced['backlog_s']:.2f} s",
-            f"{paced['growth_ms_per_min']:+.0f} ms",
-        ]
-        for result in results
-        if (paced := result.measured.get("paced"))
-    ]
-    return _section("Lag in real time", [*head, "backlog", "growth per minute"], rows)
+    head += ["backlog", "growth per minute"]
+    rows: list[list[str]] = []
+    for result in results:
+        lag = result.measured.get("paced")
+        if not lag:
+            continue
+        rows.append(
+            [
+                result.config,
+                result.target,
+                lag["clock"],
+                f"{lag['mean_ms']:.0f} ms",
+                f"{lag['p50_ms']:.0f} ms",
+                f"{lag['p95_ms']:.0f} ms",
+                f"{lag['p99_ms']:.0f} ms",
+                f"{lag['longest_silence_s']:.1f} s",
+                f"{lag['backlog_s']:.2f} s",
+                f"{lag['growth_ms_per_min']:+.0f} ms",
+            ]
+        )
+    return _section("Lag in real time", head, rows)
 
 
-def _inside(results: Sequence[Result]) -> list[str]:
-    rows = []
-    for result in (result for result in results if "stages" in result.measured):
-        times, decoding = result.measured["stages"]["ms_per_chunk"], result.measured["decoding"]
-        ratios = (decoding.get(f"steps_per_{name}") for name in ("transcript", "accepted"))
-        stops = ", ".join(f"{name} {count}" for name, count in decoding["stops"].items())
-        shown = [*(f"{times[stage]:.1f}" for stage in STAGES), *(_number(x, ".2f") for x in ratios)]
-        rows.append([result.config, result.target, *shown, stops])
-    head = ["configuration", "target", *(f"{stage}, ms" for stage in STAGES)]
+def _cascade_section(results: Sequence[Result]) -> list[str]:
+    head = ["configuration", "target"]
+    head += [f"{stage}, ms" for stage in STAGES]
     head += ["steps per transcript", "steps per emitted token", "stops"]
+    rows: list[list[str]] = []
+    for result in results:
+        if "stages" not in result.measured:
+            continue
+        times = result.measured["stages"]["ms_per_chunk"]
+        decoding = result.measured["decoding"]
+        row = [result.config, result.target]
+        row += [f"{times[stage]:.1f}" for stage in STAGES]
+        row.append(_number(decoding.get("steps_per_transcript"), ".2f"))
+        row.append(_number(decoding.get("steps_per_accepted"), ".2f"))
+        stops = decoding["stops"].items()
+        row.append(", ".join(f"{reason} {count}" for reason, count in stops))
+        rows.append(row)
     return _section("Time per chunk and decoding", head, rows)
 
 
 def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"## {title}", _table(head, rows)] if rows else []
+    if not rows:
+        return []
+    return [f"## {title}", _table(head, rows)]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], form: str = "pipe") -> str:
     sides = ["left" if name in _TEXTS else "right" for name in head]
+    # Numbers are formatted already; tabulate would format them again.
     return str(tabulate(rows, head, form, colalign=sides, disable_numparse=True))
 
 
 def _facts(results: Sequence[Result]) -> list[str]:
+    """Return the signatures of all runs, without repetitions."""
     lines: list[str] = []
-    for signature in (result.signature for result in results):
-        names = ("alignatt_agent", "simulstream", "omnisteval", "vllm", "torch")
+    for result in results:
+        signature = result.signature
         facts = [f"config:{signature['config']}", f"sha256:{signature.get('config_sha256', '-')}"]
-        facts += [f"{name}:{signature['versions'][name]}" for name in names]
-        lines.append(" | ".join([*facts, str(signature["device"])]))
+        facts += [f"{name}:{signature['versions'][name]}" for name in _SIGNED_PACKAGES]
+        facts.append(str(signature["device"]))
+        lines.append(" | ".join(facts))
         if "label" in signature:
             lines.append(f"** {signature['label']} **")
     return list(dict.fromkeys(lines))
@@ -210,16 +266,26 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    if value is None:
+        return "-"
+    return format(value, form)
 
 
 def _timeline(files: RunFiles) -> str:
     """Draw the beginning of the first talk of a run."""
     steps = read_steps(files.records)
     first = next(steps)
-    records = [first, *takewhile(lambda step: step.talk == first.talk, steps)]
-    log = next(log for log in parse_log(files.metrics).talks if log.name == first.talk)
+    records = [first]
+    for step in steps:
+        if step.talk != first.talk:
+            break
+        records.append(step)
+    log = parse_log(files.metrics)
+    chunks = next(talk.chunks for talk in log.talks if talk.name == first.talk)
     recorded = recorded_times(files.clock) if files.clock.is_file() else {}
-    times = recorded.get(log.name) or simulated_times(log.chunks)
-    done = {round(step.audio_s, 4): time for step, time in zip(log.chunks, times, strict=True)}
+    # Only paced runs record times.
+    times = recorded.get(first.talk) or simulated_times(chunks)
+    done: dict[float, float] = {}
+    for chunk, time_s in zip(chunks, times, strict=True):
+        done[round(chunk.audio_s, 4)] = time_s
     return timeline(records, done, min(SHOWN_S, records[-1].audio_s))

@@ -36,17 +36,18 @@ class RunFiles:
         self.instances = folder / "instances.resegmented.jsonl"
         self.parts = folder / "talks.jsonl"
 
-    def refuse_run(self, own: str) -> None:
+    def refuse_run(self, result_name: str) -> None:
         """Refuse to clean the folder of a streamed or scored run.
 
-        ``own`` is the name of the result of the command that calls; a folder that contains it is
-        an earlier output of this command, unless files of a run are also there.
+        ``result_name`` is the file that the calling command writes. A folder with this file is an
+        earlier output of the command, unless it also contains other files of a run.
 
         Raises:
             OutputError: the folder contains a run.
         """
         files = [self.finished, self.records, self.clock, self.scores, self.parts]
-        if not (self.folder / own).is_file():
+        # `alignatt asr` also writes a metrics.jsonl, which it may replace.
+        if not (self.folder / result_name).is_file():
             files.append(self.metrics)
         for path in files:
             if path.is_file():
@@ -58,6 +59,7 @@ class RunFiles:
     def clean(self, keep: Collection[Path] = ()) -> None:
         """Create the folder and remove the files of an earlier run, except ``keep``."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # All attributes are paths, and only the folder is not a file.
         for path in {*vars(self).values()} - {self.folder, *keep}:
             path.unlink(missing_ok=True)
 
@@ -71,7 +73,10 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; return an empty one if the file is missing or incomplete."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        # A call that was interrupted while writing leaves an incomplete file.
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return content

@@ -26,6 +26,7 @@ _TSV_NAMES = {
     "longyaal_cu_ms": "LongYAAL (CU)",
     "longyaal_ca_ms": "LongYAAL (CA)",
 }
+# Simulstream's scorer writes no file; it prints the representation of its result.
 _STREAM_LAAL = re.compile(
     r"LatencyScores\(ideal_latency=([-\d.e+]+), computational_aware_latency=([-\d.e+]+)\)"
 )
@@ -74,7 +75,9 @@ class Result:
         if self.scores.longyaal_cu_ms is None:
             return "unknown"
         name, margin = regime_of(self.scores.longyaal_cu_ms)
-        return f"outside by {-margin:.0f} ms" if margin < 0 else f"{name}, {margin:.0f} ms to spare"
+        if margin < 0:
+            return f"outside by {-margin:.0f} ms"
+        return f"{name}, {margin:.0f} ms to spare"
 
 
 def write_result(result: Result, files: RunFiles) -> None:
@@ -84,12 +87,23 @@ def write_result(result: Result, files: RunFiles) -> None:
 
 
 def read_result(folder: Path) -> Result:
-    """Read the ``scores.json`` of a run."""
+    """Read the ``scores.json`` of a run.
+
+    Raises:
+        ScoringError: the run has no scores, or the file is incomplete.
+    """
     content = _read(RunFiles(folder).scores, f"{folder} is not a scored run")
     try:
-        scores = Scores(**{field.name: content.pop(field.name) for field in fields(Scores)})
+        values = {field.name: content.pop(field.name) for field in fields(Scores)}
         signature = content.pop("signature")
-        return Result(signature["config"], signature["target"], scores, content, signature)
+        # The rest of the file are further measures.
+        return Result(
+            config=signature["config"],
+            target=signature["target"],
+            scores=Scores(**values),
+            measured=content,
+            signature=signature,
+        )
     except (KeyError, TypeError) as error:
         raise ScoringError(f"{RunFiles(folder).scores} is incomplete: {error!r}") from None
 
@@ -97,22 +111,25 @@ def read_result(folder: Path) -> Result:
 def read_ceilings(folder: Path, signatures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Read the ``offline.json`` of ``alignatt offline`` for the target of each signature.
 
-    Raise an error if a target is missing, or if its models or dev set differ from the signature.
+    Raises:
+        ScoringError: a target is missing, or its models or dev set differ from the signature.
     """
-    found: dict[str, dict[str, Any]] = {}
+    ceilings: dict[str, dict[str, Any]] = {}
     for signature in signatures:
         target = signature["target"]
         path = folder / target / "offline.json"
-        content = _read(path, f"run alignatt offline --target {target} --output {folder}")
-        theirs = content["signature"]
+        ceiling = _read(path, f"run alignatt offline --target {target} --output {folder}")
+        ceiling_signature = ceiling["signature"]
         for key, name in _SHARED.items():
-            if key in signature and theirs.get(key) != signature[key]:
+            expected = signature.get(key)
+            actual = ceiling_signature.get(key)
+            if key in signature and actual != expected:
                 raise ScoringError(
                     f"{path} is not comparable with {signature['config']} {target}: its {name} "
-                    f"must be {signature[key]}, not {theirs.get(key)}"
+                    f"must be {expected}, not {actual}"
                 )
-        found[target] = content
-    return list(found.values())
+        ceilings[target] = ceiling
+    return list(ceilings.values())
 
 
 def _read(path: Path, fix: str) -> dict[str, Any]:
@@ -130,24 +147,27 @@ def omnisteval_arguments(
     config: Path | None = None,
 ) -> list[str]:
     """Return the arguments of ``omnisteval``; by default, it uses the files of the run."""
-    spaced = language(target).spaced
-    unit = ["--word_level" if spaced else "--char_level", "--lang", target.partition("-")[0]]
-    configured = ["--simulstream_config_file", str(config or files.config)]
-    return [
-        "longform",
-        *("--speech_segmentation", str(devset.segmentation)),
-        *("--ref_sentences_file", str(devset.references[target])),
-        *("--hypothesis_file", str(hypothesis or files.metrics)),
-        *("--hypothesis_format", hypothesis_format),
-        *(configured if hypothesis_format == "simulstream" else []),
-        *unit,
-        *("--bleu_tokenizer", bleu_tokenizer(target)),
-        *("--output_folder", str(files.folder)),
-    ]
+    unit = "--word_level" if language(target).spaced else "--char_level"
+    arguments = ["longform"]
+    arguments += ["--speech_segmentation", str(devset.segmentation)]
+    arguments += ["--ref_sentences_file", str(devset.references[target])]
+    arguments += ["--hypothesis_file", str(hypothesis or files.metrics)]
+    arguments += ["--hypothesis_format", hypothesis_format]
+    if hypothesis_format == "simulstream":
+        arguments += ["--simulstream_config_file", str(config or files.config)]
+    # OmniSTEval knows languages without their script: zh-Hant is zh.
+    arguments += [unit, "--lang", target.partition("-")[0]]
+    arguments += ["--bleu_tokenizer", bleu_tokenizer(target)]
+    arguments += ["--output_folder", str(files.folder)]
+    return arguments
 
 
 def check_scorer(targets: Sequence[str]) -> None:
-    """Check that the programs that the scorer calls are installed."""
+    """Check that the programs that the scorer calls are installed.
+
+    Raises:
+        ScoringError: perl is missing.
+    """
     if shutil.which("perl") is None and any(language(target).spaced for target in targets):
         raise ScoringError(
             "OmniSTEval runs the Moses scripts, which need `perl` in the PATH; install perl"
@@ -155,26 +175,34 @@ def check_scorer(targets: Sequence[str]) -> None:
 
 
 def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
-    """Score the checked log of a finished run; OmniSTEval writes its files to the same folder."""
+    """Score the checked log of a finished run; OmniSTEval writes its files to the same folder.
+
+    Raises:
+        ScoringError: OmniSTEval failed, or BLEU or chrF is missing.
+    """
     arguments = omnisteval_arguments(files, devset, target, log.format)
     values = run_omnisteval(arguments, files.folder)
     numbers: dict[str, float | None] = {}
     for key, name in _TSV_NAMES.items():
-        # A JSONL log without delays has no latency. LongYAAL ignores words after the end of a
-        # recording, which can be all words of an off-line system or a slow machine.
-        optional = key.startswith("longyaal")
-        text = values.get(name, "nan" if optional and log.format == "jsonl" else None)
+        text = values.get(name)
+        is_latency = key.startswith("longyaal")
+        if text is None and is_latency and log.format == "jsonl":
+            # A JSONL log without delays has no latency.
+            numbers[key] = None
+            continue
         if text is None:
             raise ScoringError(f"{files.folder} contains no score {name!r}; got {values}")
         number = float(text)
         if math.isfinite(number):
             numbers[key] = number
-        elif optional:
+        elif is_latency:
+            # LongYAAL ignores words after the end of a recording, which can be all words of an
+            # off-line system or a slow machine.
             numbers[key] = None
         else:
             raise ScoringError(f"{files.folder}: {name} is {number}: the output cannot be scored")
-    audio_s = sum(talk.audio_s for talk in log.talks)
-    rtf = round(sum(talk.computation_s for talk in log.talks) / audio_s, 4) if audio_s else None
+    rtf = round(log.computation_s / log.audio_s, 4) if log.audio_s else None
+    # Only latencies can be None.
     return Scores(
         bleu=numbers["bleu"] or 0.0,
         chrf=numbers["chrf"] or 0.0,
@@ -187,9 +215,11 @@ def score(files: RunFiles, devset: DevSet, target: str, log: Log) -> Scores:
 def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
     """Run OmniSTEval, and return its scores by metric name.
 
-    Errors that OmniSTEval only logs are raised.
+    Raises:
+        ScoringError: OmniSTEval failed, or only logged an error.
     """
     table = folder / "scores.tsv"
+    # An earlier table must not pass for the result of a failed call.
     table.unlink(missing_ok=True)
     # Run in a separate process: OmniSTEval forks a pool, which is unsafe in an engine's process.
     result = subprocess.run(
@@ -198,9 +228,9 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
         text=True,
         check=False,
     )
-    hidden = [line for line in result.stderr.splitlines() if _SWALLOWED in line]
-    if result.returncode != 0 or hidden or not table.is_file():
-        tail = "\n".join(hidden or result.stderr.strip().splitlines()[-8:])
+    swallowed = [line for line in result.stderr.splitlines() if _SWALLOWED in line]
+    if result.returncode != 0 or swallowed or not table.is_file():
+        tail = "\n".join(swallowed or result.stderr.strip().splitlines()[-8:])
         raise ScoringError(
             f"OmniSTEval exited with status {result.returncode}:\n{tail}\n"
             f"to repeat the call: {shlex.join(['omnisteval', *arguments])}"
@@ -210,23 +240,29 @@ def run_omnisteval(arguments: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def stream_laal(files: RunFiles, devset: DevSet, target: str) -> dict[str, float]:
-    """Measure StreamLAAL with Simulstream's scorer; return nothing without ``mweralign``."""
+    """Measure StreamLAAL with Simulstream's scorer, in ms; return nothing without ``mweralign``.
+
+    Raises:
+        ScoringError: the scorer failed.
+    """
+    # mweralign is an extra, because it has no wheel for aarch64.
     if find_spec("mweralign") is None:
         return {}
-    command = [
-        *(sys.executable, "-m", "simulstream.metrics.score_latency"),
-        *("--eval-config", str(files.config), "--log-file", str(files.metrics)),
-        *("--reference", str(devset.references[target])),
-        *("--audio-definition", str(devset.segmentation)),
-        *("--latency-unit", language(target).latency_unit, "--scorer", "stream_laal"),
-    ]
+    command = [sys.executable, "-m", "simulstream.metrics.score_latency"]
+    command += ["--eval-config", str(files.config), "--log-file", str(files.metrics)]
+    command += ["--reference", str(devset.references[target])]
+    command += ["--audio-definition", str(devset.segmentation)]
+    command += ["--latency-unit", language(target).latency_unit, "--scorer", "stream_laal"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = _STREAM_LAAL.search(result.stdout)
-    if result.returncode != 0 or found is None:
+    match = _STREAM_LAAL.search(result.stdout)
+    if result.returncode != 0 or match is None:
         tail = "\n".join((result.stderr or result.stdout).strip().splitlines()[-6:])
         raise ScoringError(f"StreamLAAL failed (exit status {result.returncode}):\n{tail}")
-    ideal, aware = (1000 * float(text) for text in found.groups())
-    return {"stream_laal_cu_ms": round(ideal, 4), "stream_laal_ca_ms": round(aware, 4)}
+    unaware_s, aware_s = map(float, match.groups())
+    return {
+        "stream_laal_cu_ms": round(1000 * unaware_s, 4),
+        "stream_laal_ca_ms": round(1000 * aware_s, 4),
+    }
 
 
 def scorer_settings(target: str) -> dict[str, str]:
@@ -238,4 +274,6 @@ def bleu_tokenizer(target: str) -> str:
     """Return sacreBLEU's tokenizer for a language."""
     if language(target).spaced:
         return "13a"
-    return "zh" if target.startswith("zh") else "char"
+    if target.startswith("zh"):
+        return "zh"
+    return "char"

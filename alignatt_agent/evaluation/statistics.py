@@ -4,7 +4,7 @@ The seed is fixed, so systems with the same number of items get the same resampl
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +29,16 @@ class Estimate:
 
     def as_json(self) -> dict[str, float]:
         """Return rounded values for files."""
-        return {name: round(figure, 4) for name, figure in asdict(self).items()}
+        return {
+            "value": round(self.value, 4),
+            "low": round(self.low, 4),
+            "high": round(self.high, 4),
+        }
 
 
 def interval(value: float, drawn: Array) -> Estimate:
     """Return ``value`` with the percentile interval of its resamples; NaN resamples are ignored."""
+    # A resample can consist of items without a value.
     drawn = drawn[np.isfinite(drawn)]
     if not np.isfinite(value) or not len(drawn):
         return Estimate(math.nan, math.nan, math.nan)
@@ -44,6 +49,9 @@ def interval(value: float, drawn: Array) -> Estimate:
 
 def micro(hits: npt.ArrayLike, totals: npt.ArrayLike) -> Estimate:
     """Return the sum of ``hits`` divided by the sum of ``totals``; items are resampled."""
-    hit, all_ = np.asarray(hits, np.float64), np.asarray(totals, np.float64)
-    drawn = np.random.default_rng(_SEED).integers(0, len(hit), (RESAMPLES, len(hit)))
-    return interval(hit.sum() / all_.sum(), hit[drawn].sum(1) / all_[drawn].sum(1))
+    numerators = np.asarray(hits, np.float64)
+    denominators = np.asarray(totals, np.float64)
+    count = len(numerators)
+    picks = np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
+    resampled = numerators[picks].sum(1) / denominators[picks].sum(1)
+    return interval(numerators.sum() / denominators.sum(), resampled)

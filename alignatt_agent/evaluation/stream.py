@@ -31,7 +31,7 @@ def stream_all(runs: Sequence[EvalRun], paced: bool = False) -> bool:
 def prepare(run: EvalRun, keep_talks: bool = False) -> None:
     """Replace an earlier stream's files with new inputs; ``keep_talks`` keeps finished talks."""
     assert run.choice is not None
-    run.files.clean({run.files.parts} if keep_talks else set())
+    run.files.clean([run.files.parts] if keep_talks else [])
     config = run.choice.config.for_target(run.target)
     run.files.config.write_text(config.to_yaml(), encoding="utf-8")
     wavs = "".join(f"{talk.wav}\n" for talk in run.devset.talks)
@@ -55,10 +55,12 @@ def stream(run: EvalRun, paced: bool = False, progress: bool = True) -> None:
 def announce(runs: Sequence[EvalRun]) -> None:
     """Print the configurations, languages and talks to stream."""
     devset = runs[0].devset
+    names = dict.fromkeys(run.name for run in runs)
+    targets = dict.fromkeys(run.target for run in runs)
     print(
-        f"{', '.join(dict.fromkeys(run.name for run in runs))}: {runs[0].source} -> "
-        f"{' '.join(dict.fromkeys(run.target for run in runs))}, {len(devset.talks)} talks, "
-        f"{devset.seconds:.0f} s of speech, {len(devset.segments)} segments; loading models",
+        f"{', '.join(names)}: {runs[0].source} -> {' '.join(targets)}, "
+        f"{len(devset.talks)} talks, {devset.seconds:.0f} s of speech, "
+        f"{len(devset.segments)} segments; loading models",
         flush=True,
     )
 
@@ -76,18 +78,20 @@ def report_failure(run: EvalRun, error: BaseException) -> None:
 def logging_to(path: Path) -> Iterator[None]:
     """Send all messages to a file and warnings to the terminal."""
     root = logging.getLogger()
-    before, level = list(root.handlers), root.level
+    handlers = list(root.handlers)
+    level = root.level
     file = logging.FileHandler(path, mode="w", encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     terminal = logging.StreamHandler()
     terminal.setLevel(logging.WARNING)
     terminal.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    # This module's errors also reach the terminal by report_failure.
     terminal.addFilter(lambda record: record.name != LOGGER.name)
     root.handlers[:] = [file, terminal]
     root.setLevel(logging.INFO)
     try:
         yield
     finally:
-        root.handlers[:] = before
+        root.handlers[:] = handlers
         root.setLevel(level)
         file.close()

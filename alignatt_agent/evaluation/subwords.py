@@ -27,6 +27,7 @@ REMEDY = (
 def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
     """Return the kind of subwords in a log (see ``MARKS``) and an example; ``None`` for words."""
     for kind, mark in MARKS.items():
+        # "##" alone is a heading of Markdown, not a subword.
         marked = [unit for unit in units if unit.startswith(mark) and unit != "##"]
         if len(marked) > SHARE * len(units):
             return kind, marked[0]
@@ -40,4 +41,6 @@ def joined_pieces(config: Path) -> Sequence[str]:
     settings = read_yaml(config)
     if settings.get("detokenizer_type") != "simuleval":
         return tuple(MARKS)
-    return (SENTENCEPIECE,) if settings.get("latency_unit") == "spm" else ()
+    if settings.get("latency_unit") == "spm":
+        return (SENTENCEPIECE,)
+    return ()

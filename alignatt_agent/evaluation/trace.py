@@ -29,8 +29,9 @@ class Recorder:
 
     def __call__(self, step: Step) -> None:
         """Write one chunk."""
-        known = {field.name: getattr(step, field.name) for field in fields(step)}
-        line = _LINES.dump_json(TalkStep(**known, talk=self.talk))
+        # asdict would also convert the objects inside the step.
+        values = {field.name: getattr(step, field.name) for field in fields(step)}
+        line = _LINES.dump_json(TalkStep(**values, talk=self.talk))
         self._file.write(line.decode() + "\n")
 
 

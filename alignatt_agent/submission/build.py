@@ -9,9 +9,10 @@ from typing import Any
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import CONTEXTS
-from alignatt_agent.evaluation.devset import SEGMENTATION, load_devset
+from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import read_json
+from alignatt_agent.evaluation.segments import SEGMENTATION
 from alignatt_agent.submission.bundle import (
     RUN_FILES,
     Bundle,

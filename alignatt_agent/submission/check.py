@@ -16,11 +16,12 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.check_log import Finding, check_log, refuse
-from alignatt_agent.evaluation.devset import DevSet, DevSetError, load_devset
+from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.latency import REGIMES, regime_of
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Result, Scores, ScoringError, read_result, score
+from alignatt_agent.evaluation.segments import DevSetError
 from alignatt_agent.submission.bundle import (
     SYSTEM_FILES,
     Bundle,

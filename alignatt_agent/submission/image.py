@@ -15,10 +15,11 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import is_hub_id, locate_one
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resources import CHECKOUT_ROOT, find_path, known_resources
-from alignatt_agent.evaluation.devset import SEGMENTATION, DevSet
+from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import omnisteval_arguments
+from alignatt_agent.evaluation.segments import SEGMENTATION
 from alignatt_agent.submission.bundle import PORT, Bundle, Facts, SubmissionError, SystemName
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -11,9 +11,9 @@ import yaml
 
 from alignatt_agent.cluster.jobs import JobFailedError
 from alignatt_agent.config.agent_config import ConfigError, load_config
-from alignatt_agent.evaluation.devset import DevSetError
 from alignatt_agent.evaluation.plan import plan
 from alignatt_agent.evaluation.score import ScoringError
+from alignatt_agent.evaluation.segments import DevSetError
 from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
 from lab.curves import cached_agent, experiment, runs

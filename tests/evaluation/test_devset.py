@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
-from alignatt_agent.evaluation.devset import DevSetError, load_devset
+from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.segments import DevSetError
 from tests.fakes.agent import talk, write_devset, write_talk
 
 
