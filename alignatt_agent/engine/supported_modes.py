@@ -5,7 +5,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.config.machine import installed
+from alignatt_agent.machine.packages import installed
 from alignatt_agent.types import EngineError
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"

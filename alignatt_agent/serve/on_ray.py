@@ -21,9 +21,9 @@ from starlette.applications import Starlette
 
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cluster.connection import ClusterError, one_line
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.serve.access import Limits
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.engines import SharedEngines

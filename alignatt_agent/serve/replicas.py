@@ -17,9 +17,9 @@ from alignatt_agent.cluster.priority import lowest_priority
 from alignatt_agent.cluster.workers import tidy
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import Language, language
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EnginePool, SharedEngines
 from alignatt_agent.serve.remote import Call, RemoteStream

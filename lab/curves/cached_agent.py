@@ -17,11 +17,11 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Transcript
 from alignatt_agent.types.engines import AlignedItem, DraftRequest, TranslationEngine
 from lab.curves.shared_drafts import SharedDrafts

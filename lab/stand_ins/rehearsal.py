@@ -175,4 +175,4 @@ def _compare(resolved: Resolved) -> tuple[str, list[str]]:
     model, asked = resolved.checkpoints.translation, cases(resolved, engines.tokenizer)
     assert isinstance(engines.translation, DraftEngine)
     check = parity(engines.translation, model, asked, "float32")
-    return check.found, [] if check.status == "ok" else [f"{check.name}: {check.found}"]
+    return check.result, [] if check.status == "ok" else [f"{check.name}: {check.result}"]

@@ -57,5 +57,5 @@ def test_the_documentation_has_every_language_and_every_refusal():
         assert f"| {item.name} | {item.code} | {spoken}{splitter} |" in text
     with pytest.raises(LanguageError) as caught:
         language("uk").check_spoken()
-    assert f"*{caught.value}*" in text
+    assert f"*{caught.value}*" in " ".join(text.split())
     assert language("uk").check_spoken(recognizer="whisper").name == "Ukrainian"
