@@ -93,7 +93,7 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
     module, _ = COMMANDS[name]
 
     def command() -> int:
-        # Importing the module may raise errors, too.
+        # Imported by name, because a command loads only what it needs. This may raise errors, too.
         status: int = import_module(f"alignatt_agent.{module}").main(argv)
         return status
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.errors import ConfigError as ConfigError
 from alignatt_agent.config.errors import Strict, explain_all
 from alignatt_agent.config.head_sets import ANY
@@ -196,7 +196,8 @@ class AgentConfig(Strict):
         """Return a 12-digit hexadecimal hash of the configuration without the target."""
         # The latency unit follows from the target.
         content = self.model_dump(exclude={"target_language", "latency_unit"})
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        text = json.dumps(content, sort_keys=True)
+        return short_digest([text.encode()])
 
 
 def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> AgentConfig:

@@ -1,13 +1,14 @@
 """Find checkpoints, and check their completeness and identity."""
 
 import contextlib
-import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.cache_folders import cache_folder
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AlignAttError
 
@@ -96,7 +97,7 @@ def converted(original: Path, gguf: str | None = None) -> Path:
         weights = original / gguf
     # The name depends on the content, so that a new revision gets a conversion of its own.
     key = f"{fingerprint(weights)}:{gguf}:{CONVERSION}"
-    name = hashlib.sha256(key.encode()).hexdigest()[:12]
+    name = short_digest([key.encode()])
     return cache_folder() / "int8" / name
 
 
@@ -142,7 +143,11 @@ def fingerprint(path: Path) -> str:
 
     For files of 64 MiB or more, only the size and the first MiB are hashed.
     """
-    digest = hashlib.sha256()
+    return short_digest(_hashed_parts(path))
+
+
+def _hashed_parts(path: Path) -> Iterator[bytes]:
+    """Yield the name, size and content of each file of ``fingerprint``, one file in memory."""
     files = [path]
     if not path.is_file():
         files = sorted(file for file in path.rglob("*") if file.is_file())
@@ -151,12 +156,11 @@ def fingerprint(path: Path) -> str:
         if file.suffix == ".pyc":
             continue
         size = file.stat().st_size
-        digest.update(f"{file.relative_to(path)}:{size}:".encode())
+        yield f"{file.relative_to(path)}:{size}:".encode()
         # The first MiB of weights contains the names and shapes of the tensors.
         hashed_bytes = size if size < _HASH_WHOLE_BELOW else 1 << 20
         with file.open("rb") as stream:
-            digest.update(stream.read(hashed_bytes))
-    return digest.hexdigest()[:12]
+            yield stream.read(hashed_bytes)
 
 
 def identity(model: ModelConfig, located: ModelConfig) -> str:

@@ -67,7 +67,9 @@ class Language:
             )
         if aligned and self.splitter is not None:
             try:
-                importlib.import_module(self.splitter)  # the import would delay the first chunk
+                # An optional package named in languages.yaml; imported now, because the import
+                # would delay the first chunk.
+                importlib.import_module(self.splitter)
             except ImportError as error:
                 raise LanguageError(
                     f"{self.name} needs the word splitter {self.splitter}, which cannot be loaded "

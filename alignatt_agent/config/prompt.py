@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from string import Formatter
 from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import language
 
@@ -125,4 +125,4 @@ class PromptConfig(PromptWording):
         turn = wording.model_dump(include=PromptWording.model_fields.keys() - {"names"})
         names = [wording.names.get(source), wording.names.get(target)]
         content = json.dumps([turn, names, self.history], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+        return short_digest([content.encode()])

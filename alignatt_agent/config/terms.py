@@ -8,7 +8,7 @@ from functools import lru_cache
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import LANGUAGES
-from alignatt_agent.types.running_text import split_words
+from alignatt_agent.text.running_text import split_words
 
 INFLECTION = 3
 """Minimum length of a word that may be inflected, and maximum length of its ending (letters)."""

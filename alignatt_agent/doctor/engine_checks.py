@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -20,6 +21,7 @@ from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import SAMPLE_RATE, EngineError
+from alignatt_agent.types.engines import DraftRequest
 
 SENTENCES = (
     "Today we look at how machines translate speech while somebody is still speaking.",
@@ -96,8 +98,8 @@ def _layout(served: ServedModel) -> Check:
 
 def identity(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Check:
     """Compare drafts with and without rows."""
-    plain = [drafts.draft(case.prompt, tokens).token_ids for case in cases]
-    with_rows = [drafts.draft(case.prompt, tokens, case.readout).token_ids for case in cases]
+    plain = [drafts.draft(DraftRequest(case.prompt, tokens)).token_ids for case in cases]
+    with_rows = [drafts.draft(case.request(tokens)).token_ids for case in cases]
     equal = 0
     for plain_ids, ids in zip(plain, with_rows, strict=True):
         if plain_ids == ids:
@@ -113,11 +115,11 @@ def early_stop(drafts: DraftEngine, cases: Sequence[Case], policy: Policy, token
     equal = total = 0
     whole_steps = short_steps = 0
     for case in cases:
-        whole = drafts.draft(case.prompt, tokens, case.readout)
+        whole = drafts.draft(case.request(tokens))
         # Frontiers at a quarter, half and three quarters of the source stop at different tokens.
         for quarter in (1, 2, 3):
             frontier = max(1, len(case.prompt.token_word) * quarter // 4)
-            short = drafts.draft(case.prompt, tokens, case.readout, policy.gate(frontier))
+            short = drafts.draft(replace(case.request(tokens), gate=policy.gate(frontier)))
             accepted = policy.decide(whole, frontier).accepted
             same_count = policy.decide(short, frontier).accepted == accepted
             if same_count and short.token_ids[:accepted] == whole.token_ids[:accepted]:
@@ -142,8 +144,8 @@ def verification(drafts: DraftEngine, cases: Sequence[Case], tokens: int, dtype:
     equal = 0
     decoded_steps = verified_steps = 0
     for case in cases:
-        decoded = drafts.draft(case.prompt, tokens, case.readout)
-        verified = drafts.draft(case.prompt, tokens, case.readout, expected=decoded.token_ids)
+        decoded = drafts.draft(case.request(tokens))
+        verified = drafts.draft(replace(case.request(tokens), expected=decoded.token_ids))
         if verified.token_ids == decoded.token_ids and verified.ended == decoded.ended:
             equal += 1
         decoded_steps += decoded.steps
@@ -162,7 +164,7 @@ def ms_per_token(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> flo
     figures: list[float] = []
     for case in [*warm_up, *cases, *cases]:
         start = time.perf_counter()
-        draft = drafts.draft(case.prompt, tokens, case.readout)
+        draft = drafts.draft(case.request(tokens))
         elapsed_ms = 1000 * (time.perf_counter() - start)
         steps = draft.steps or len(draft.token_ids)
         figures.append(elapsed_ms / max(1, steps))

@@ -16,7 +16,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.transformers_engine import TransformersEngine
 from alignatt_agent.machine.nvidia import GIB
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 
 PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared, in tokens."""
@@ -53,6 +53,10 @@ class Case:
     prompt: Prompt
     readout: Readout
 
+    def request(self, max_tokens: int) -> DraftRequest:
+        """Return the request for a draft with these rows."""
+        return DraftRequest(self.prompt, max_tokens, self.readout)
+
 
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
     """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
@@ -68,7 +72,7 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
         return Check(name, "warn", f"skipped: {sizes}", fix)
     drafted: list[tuple[Case, Draft]] = []
     for case in cases:
-        draft = drafts.draft(case.prompt, PARITY_TOKENS, case.readout)
+        draft = drafts.draft(case.request(PARITY_TOKENS))
         if draft.token_ids:
             drafted.append((case, draft))
     if not drafted:

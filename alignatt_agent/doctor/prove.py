@@ -113,7 +113,7 @@ def observe(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Observed
     """Draft every case with at most ``tokens`` tokens; measure speed and noise."""
 
     def draft(case: Case) -> Draft:
-        return drafts.draft(case.prompt, tokens, case.readout)
+        return drafts.draft(case.request(tokens))
 
     one_by_one = [draft(case) for case in cases]
     # A batch of several requests runs other kernels, and other CUDA graphs.

@@ -2,7 +2,6 @@
 
 import difflib
 import glob
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.cache_folders import cache_folder
 from alignatt_agent.config.checkpoints import find_files, weight_bytes
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.models import AUTO, SHARE
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.engine import process_files, proof
@@ -179,7 +179,7 @@ def _path_without_patterns(path: str) -> str:
             f"temporary folder {links.parent.parent} contains them too: set TMPDIR to another one"
         )
     links.mkdir(exist_ok=True)
-    link = links / hashlib.sha256(path.encode()).hexdigest()[:12]
+    link = links / short_digest([path.encode()])
     with suppress(FileExistsError):  # another engine has the same model
         link.symlink_to(path)
     return str(link)

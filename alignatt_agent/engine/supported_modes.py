@@ -40,6 +40,14 @@ def check_vllm() -> None:
         )
 
 
+def vllm_version() -> str:
+    """Return the version that the installed vLLM reports."""
+    import vllm
+
+    version: str = vllm.__version__
+    return version
+
+
 def check_engine(config: Any, rows: bool = True) -> None:
     """Reject a ``VllmConfig`` with modes whose rows have not been verified, and name these modes.
 

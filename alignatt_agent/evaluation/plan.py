@@ -1,6 +1,5 @@
 """Plan an evaluation and check it before models are loaded."""
 
-import hashlib
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ import yaml
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.config.yaml_text import read_yaml
@@ -206,7 +206,7 @@ def plan_log(
     signature = {
         "config": str(log),
         "target": code,
-        "log_sha256": hashlib.sha256(log.read_bytes()).hexdigest()[:12],
+        "log_sha256": short_digest([log.read_bytes()]),
         "versions": versions(),
         "device": device(),
         "devset": checked.digest(code),

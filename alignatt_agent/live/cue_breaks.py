@@ -5,8 +5,8 @@ from math import inf
 from typing import NamedTuple
 
 from alignatt_agent.live.cues import GAP_S, LINES, LONGEST_S, Layout, Said, columns, width
-from alignatt_agent.live.sentence_starts import begins_sentence
-from alignatt_agent.translation.units import ends_clause
+from alignatt_agent.text.marks import ends_clause
+from alignatt_agent.text.sentence_starts import begins_sentence
 
 PAUSE_S = 1.5
 """Longest silence between two words of a cue, in seconds."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 import regex
 
 from alignatt_agent.live.cues import Layout, Said, text_of, width
-from alignatt_agent.translation.units import ends_clause, is_punctuation, part
+from alignatt_agent.text.marks import ends_clause, is_punctuation
+from alignatt_agent.text.unit_boundaries import boundary_between
 from alignatt_agent.types import SourceSpan
 
 CLAUSE_COLUMNS = 10
@@ -47,7 +48,7 @@ def _sticks(left: str, right: str, spaced: bool) -> bool:
     # Any other white space is a no-break space.
     if spaced or right[0].isspace():
         return True
-    return not part(left, right)
+    return not boundary_between(left, right)
 
 
 def _joined(left: Said, right: Said) -> Said:

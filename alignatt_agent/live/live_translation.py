@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from alignatt_agent.audio.recording import AudioError
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.live.cues import Said
 from alignatt_agent.live.outputs import Output
 from alignatt_agent.types import EngineError, FloatArray, Step
-from alignatt_agent.types.audio import AudioError
 
 ATTEMPTS = 3
 """Number of successive failures after which the stream ends."""

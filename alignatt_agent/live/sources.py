@@ -14,8 +14,8 @@ from typing import IO, Self
 import numpy as np
 from tqdm import tqdm
 
+from alignatt_agent.audio.recording import AudioError, Recording
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
-from alignatt_agent.types.audio import AudioError, Recording
 
 MICROPHONE = "mic"
 """Input that stands for the microphone."""

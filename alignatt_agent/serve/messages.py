@@ -12,8 +12,8 @@ from pydantic import Field, TypeAdapter
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import Language
-from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.serve.access import ClosingError, RefusedError
+from alignatt_agent.text.sentence_starts import begins_sentence
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from alignatt_agent.audio.resampler import Resampler
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.serve.access import GOING, LATER, Limits, RefusedError, public
 from alignatt_agent.serve.engines import EnginePool
@@ -28,7 +29,6 @@ from alignatt_agent.serve.resuming import resume, state_after
 from alignatt_agent.serve.room import Room
 from alignatt_agent.serve.rooms import Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
-from alignatt_agent.types.audio import Resampler
 
 STOP_S = 10.0
 """Seconds for streams to translate their last words when the server stops."""

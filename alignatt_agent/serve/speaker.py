@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from alignatt_agent.audio.resampler import Resampler
 from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.serve.access import BROKEN, RefusedError, gone, public
 from alignatt_agent.serve.engines import EnginePool
 from alignatt_agent.serve.messages import ENGINE_FAILED, Message, Status, StepError, of_step
 from alignatt_agent.serve.remote import Call, RemoteStream, run
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
-from alignatt_agent.types.audio import Resampler
 from alignatt_agent.types.stopwatch import STAGES
 
 LOGGER = logging.getLogger(__name__)

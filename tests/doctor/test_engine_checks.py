@@ -25,16 +25,17 @@ class Drafts:
     def __init__(self, fault=""):
         self.fault = fault
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
+    def draft(self, request):
+        max_tokens = request.max_tokens
         ids = tuple(range(max_tokens))
-        if expected:
+        if request.expected:
             ids = (*ids[:-1], 77) if self.fault == "verify" else ids
             return Draft(ids, False, make_rows([[FIRST]] * max_tokens), steps=1)
-        if readout is None:
+        if request.readout is None:
             return Draft((9, *ids[1:]) if self.fault == "ids" else ids, False, steps=max_tokens)
         rows = make_rows([[FIRST]] * max_tokens)
         rows.source[2:] = np.roll(rows.source[2:], 3, axis=2)  # rejected from the third row on
-        if gate is None or self.fault == "deaf":
+        if request.gate is None or self.fault == "deaf":
             return Draft(ids, False, rows, steps=max_tokens)
         if self.fault == "other":
             ids = (ids[0], 77, *ids[2:])
@@ -82,7 +83,7 @@ def test_what_an_engine_with_a_fault_is_told(check, fault, rest, status, found):
 def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     model = ModelConfig(path=str(find_path("micro_models/gemma4")), dtype="auto")
     drafts = Drafts()
-    answers = [drafts.draft(c.prompt, parity_check.PARITY_TOKENS, c.readout).rows for c in CASES]
+    answers = [drafts.draft(c.request(parity_check.PARITY_TOKENS)).rows for c in CASES]
 
     def reference(model, wanted, asked):
         shift = error + (noise if wanted == "float32" and dtype != "float32" else 0)
@@ -108,7 +109,7 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
 def test_rounded_constants_of_vllm_are_a_warning(monkeypatch, tmp_path):
     drafts, model = Drafts(), ModelConfig(path=str(tmp_path), dtype="float32")
     random_models.write("apertus", tmp_path)
-    rows = [drafts.draft(c.prompt, 8, c.readout).rows for c in CASES]
+    rows = [drafts.draft(c.request(8)).rows for c in CASES]
     shifted = [AttentionRows(r.source + np.float32(6e-4), r.prompt, r.suffix) for r in rows]
     monkeypatch.setattr(parity_check, "_reference", lambda *_: shifted)
     monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (2e-4, 1e-2))

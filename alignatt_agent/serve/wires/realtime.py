@@ -21,7 +21,7 @@ from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
 from alignatt_agent.serve.request_checks import sampling_rate
 from alignatt_agent.serve.service import Service
-from alignatt_agent.speech.sentences import ends_after
+from alignatt_agent.text.sentences import ends_after
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
