@@ -144,14 +144,8 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         session = self._session
         with session.lock:
             units: tuple[str, ...] = ()
-            for _ in range(FINISH_ATTEMPTS if session.stream is not None else 0):
-                assert session.stream is not None
-                try:
-                    units += self._traced(session.stream.finish())
-                    break
-                except Exception as error:
-                    self._report("end_of_stream", error)
-                    units += _undelivered(session)
+            if session.stream is not None:
+                units = self._finish(session, session.stream)
             return _output(units, session.target)
 
     def tokens_to_string(self, tokens: list[str]) -> str:
@@ -162,12 +156,22 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         """Discard the stream and restore the configured languages; callable at any time."""
         self._session = self._new_session()
 
+    def _finish(self, session: _Session, stream: Stream) -> tuple[str, ...]:
+        """Return the last units of a stream; after a failure, finish it again."""
+        units: tuple[str, ...] = ()
+        for _ in range(FINISH_ATTEMPTS):
+            try:
+                return units + self._traced(stream.finish())
+            except Exception as error:
+                self._report("end_of_stream", error)
+                units += _undelivered(session)
+        return units
+
     def _new_session(self) -> _Session:
-        target = self._config.target_language
-        return _Session(
-            source=language(self._config.source_language),
-            target=language(target) if target else None,
-        )
+        session = _Session(source=language(self._config.source_language), target=None)
+        if self._config.target_language:
+            session.target = language(self._config.target_language)
+        return session
 
     def _choose(self, side: Literal["source", "target"], name: str) -> None:
         """Start a session with another language; the same language does not end a stream."""
@@ -183,26 +187,37 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
             self._replace_language(side, None, {side: str(error)})
             raise
         session = self._session
-        if chosen != (session.source if side == "source" else session.target):
+        current = session.source if side == "source" else session.target
+        if chosen != current:
             self._replace_language(side, chosen, {})
 
     def _replace_language(
         self, side: Literal["source", "target"], chosen: Language | None, refused: dict[str, str]
     ) -> None:
         session = self._session
-        others = {key: reason for key, reason in session.refused.items() if key != side}
-        self._session = _Session(
-            source=chosen if side == "source" else session.source,
-            target=chosen if side == "target" else session.target,
-            refused=others | refused,
+        # A new choice replaces an earlier refusal of the same side.
+        messages = dict(session.refused)
+        messages.pop(side, None)
+        messages.update(refused)
+        replacement = _Session(
+            source=session.source,
+            target=session.target,
+            refused=messages,
             talk=session.talk,
         )
+        if side == "source":
+            replacement.source = chosen
+        else:
+            replacement.target = chosen
+        self._session = replacement
 
     def _open_stream(self, session: _Session) -> Stream:
         if session.stream is not None:
             return session.stream
         if session.source is None or session.target is None:
-            missing = "target" if session.target is None else "source"
+            missing = "source"
+            if session.target is None:
+                missing = "target"
             if missing in session.refused:
                 reason = f"the client's choice was refused: {session.refused[missing]}"
                 raise ConfigError(f"no {missing} language, because {reason}")
@@ -222,18 +237,17 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         )
         return session.stream
 
-    def _traced(self, found: StreamStep) -> tuple[str, ...]:
-        step = found.only()
+    def _traced(self, stream_step: StreamStep) -> tuple[str, ...]:
+        """Return the units of a step, and pass the step to the observer."""
+        step = stream_step.only()
         if self.runtime.observer is not None:
             self.runtime.observer(step)
         return step.units
 
     def _report(self, where: str, error: Exception) -> None:
-        message = f"{where}: {type(error).__name__}: {error}"
-        self.runtime.failures.append(message)
-        LOGGER.error(
-            "%s failed; the emitted text is kept. %s", *message.split(": ", 1), exc_info=error
-        )
+        reason = f"{type(error).__name__}: {error}"
+        self.runtime.failures.append(f"{where}: {reason}")
+        LOGGER.error("%s failed; the emitted text is kept. %s", where, reason, exc_info=error)
 
     @classmethod
     def _name_talk(cls, record: logging.LogRecord) -> bool:
@@ -246,18 +260,20 @@ class AlignAttAgent(SpeechProcessor):  # type: ignore[misc]  # simulstream is un
         metadata = line.get("metadata")
         if not isinstance(metadata, Mapping) or not isinstance(metadata.get("wav_name"), str):
             return True
+        talk = Path(metadata["wav_name"]).stem
         processors = cls.runtime.processors
         agent = _ADDRESSED.get()
-        if agent not in processors:
-            agent = next(iter(processors)) if len(processors) == 1 else None
-        talk = Path(metadata["wav_name"]).stem
-        if agent is not None:
+        if agent in processors:
             agent._session.talk = talk
+        elif len(processors) == 1:
+            (only_agent,) = processors
+            only_agent._session.talk = talk
         else:
             LOGGER.warning(
                 "the names and terms of talk %s are not used, because its client chose no language "
                 "and %d processors are running: start the client with --tgt-lang",
-                *(talk, len(processors)),
+                talk,
+                len(processors),
             )
         return True
 

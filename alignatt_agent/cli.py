@@ -50,14 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``alignatt COMMAND ...``; return the exit status."""
     if argv is None:
         _in_utf8()
-    given = list(sys.argv[1:] if argv is None else argv)
-    if not given or given[0] in ("-h", "--help", "help"):
+        argv = sys.argv[1:]
+    if not argv or argv[0] in ("-h", "--help", "help"):
         print(usage(), end="")
         return 0
-    if given[0] in ("-V", "--version"):
+    name, *rest = argv
+    if name in ("-V", "--version"):
         print(f"alignatt {__version__}")
         return 0
-    name, *rest = given
     if name not in COMMANDS:
         print(f"alignatt: no command {name!r}; use one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
@@ -80,7 +80,9 @@ def _in_utf8() -> None:
 def usage() -> str:
     """Return the usage message, which lists the commands."""
     width = max(map(len, COMMANDS))
-    lines = (f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
+    lines: list[str] = []
+    for name, (_, summary) in COMMANDS.items():
+        lines.append(f"  {name:<{width}}  {summary}")
     return USAGE.format(commands="\n".join(lines))
 
 
@@ -88,8 +90,14 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
     """Run one of ``COMMANDS``; ``called`` is its name in errors, by default ``alignatt NAME``."""
     quieten()  # before the module imports libraries that print
     called = called or f"alignatt {name}"
-    module = f"alignatt_agent.{COMMANDS[name][0]}"
-    return report_errors(called, lambda: import_module(module).main(argv))
+    module, _ = COMMANDS[name]
+
+    def command() -> int:
+        # Imported by name, because a command loads only what it needs. This may raise errors, too.
+        status: int = import_module(f"alignatt_agent.{module}").main(argv)
+        return status
+
+    return report_errors(called, command)
 
 
 def report_errors(called: str, command: Callable[[], int]) -> int:
@@ -100,11 +108,14 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
         print(f"{called}: {error}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of our output has exited
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Python writes the rest of its buffer when it exits, which would fail again.
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print(f"\n{called}: interrupted; run it again to resume or restart", file=sys.stderr)
-        if any(thread.name.startswith("engine start") for thread in threading.enumerate()):
+        thread_names = [thread.name for thread in threading.enumerate()]
+        if any(name.startswith("engine start") for name in thread_names):
             _abandon_engines()
         return 130
 

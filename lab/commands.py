@@ -9,7 +9,8 @@ from typing import Any
 from tabulate import tabulate
 
 from alignatt_agent.config.command_line import page
-from alignatt_agent.config.machine import device, versions
+from alignatt_agent.machine.device import device
+from alignatt_agent.machine.packages import versions
 
 
 def parser(module: str, docstring: str | None) -> argparse.ArgumentParser:

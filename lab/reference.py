@@ -1,6 +1,5 @@
 """Greedy drafts by Transformers, for comparison with the drafts of the served engine."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,8 +7,8 @@ from torch.nn.functional import pad
 
 from alignatt_agent.engine.greedy import joined_ids
 from alignatt_agent.engine.transformers_engine import TransformersEngine, cut_rows
-from alignatt_agent.types import Draft, Prompt
-from alignatt_agent.types.engines import Gate, Readout
+from alignatt_agent.types import Draft
+from alignatt_agent.types.engines import DraftRequest, Readout
 
 
 class RowRecorder:
@@ -64,19 +63,14 @@ class Reference(TransformersEngine):
         self.stops = joined_ids(self.model.generation_config.eos_token_id, ids)
 
     @torch.inference_mode()
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        """Continue ``prompt`` greedily, see ``types.TranslationEngine``.
+    def draft(self, request: DraftRequest) -> Draft:
+        """Continue a prompt greedily, see ``types.TranslationEngine``.
 
         ``gate``, ``resumed`` and ``expected`` are ignored: every draft is decoded whole.
         """
+        prompt = request.prompt
+        max_tokens = request.max_tokens
+        readout = request.readout
         if max_tokens < 1:
             self._fail(f"a draft of {max_tokens} tokens was requested")
         recorder = None

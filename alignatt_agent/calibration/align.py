@@ -58,7 +58,14 @@ def align(
                 "the pairs have no alignments: add a column with Pharaoh alignments to the file "
                 "(see docs/calibration.md), or use a chat model with --aligner openai"
             )
-        return [pair.gold or PairError("no_gold") for pair in pairs]
+        # A file may align only some pairs; the others are skipped and counted.
+        gold: list[Links | PairError] = []
+        for pair in pairs:
+            if pair.gold:
+                gold.append(pair.gold)
+            else:
+                gold.append(PairError("no_gold"))
+        return gold
     # Requests may cost money, so only missing links are requested.
     results: list[Any] = []
     missing: list[int] = []

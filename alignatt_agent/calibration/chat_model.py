@@ -1,6 +1,5 @@
 """Align words with any OpenAI-compatible chat model; the paper used GPT-5-mini."""
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -9,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pydantic import BaseModel, ValidationError
 
 from alignatt_agent.calibration.pairs import CalibrationError, Links, PairError, SentencePair
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.errors import ConfigError
 
 INSTRUCTIONS = """\
@@ -67,7 +67,7 @@ class ChatAligner:
             base_url=url, api_key=key or "none", timeout=timeout_s, max_retries=retries
         )
         self._headers = {} if key else {"Authorization": openai.omit}
-        digest = hashlib.sha256(self._instructions.encode()).hexdigest()[:12]
+        digest = short_digest([self._instructions.encode()])
         self.name = f"chat model {model}"
         self.version = f"instructions sha256:{digest}"
 

@@ -57,6 +57,7 @@ def leave_out(pairs: Pairs, known: frozenset[str]) -> Pairs:
     for pair in pairs.pairs:
         source = _plain(" ".join(pair.source))
         target = _plain(pair.target)
+        # One side suffices: a reference may occur with another source, e.g. a paraphrase.
         if source not in known and target not in known:
             clean.append(pair)
     count = len(pairs.pairs)
@@ -68,4 +69,5 @@ def leave_out(pairs: Pairs, known: frozenset[str]) -> Pairs:
 
 def _plain(text: str) -> str:
     """Return the letters and digits of a text, case-folded."""
+    # A copy of a dev set often differs in case, quotation marks and spaces.
     return "".join(char for char in text.casefold() if char.isalnum())

@@ -226,9 +226,11 @@ def both_rows(reader: Reader, pair: AlignedPair, heads: Sequence[Head]) -> dict[
 def head_hits(rows: FloatArray, pair: AlignedPair) -> Counts:
     """Count the hits of every head: ``[heads]`` from ``[target tokens, heads, source tokens]``."""
     token_word = np.asarray(pair.prompt.token_word)
+    # Raw rows: the filters of the gate would mix earlier tokens into the score of a token.
     peak_words = token_word[rows.argmax(-1)]  # [target tokens, heads]
     hits = np.zeros(rows.shape[1], np.int64)
     for words, aligned_words in zip(peak_words, pair.source_words, strict=True):
+        # A token without alignment has no words here and cannot be hit; it is not counted either.
         hits += np.isin(words, aligned_words)
     return hits
 

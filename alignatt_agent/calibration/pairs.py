@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.types import AlignAttError
 
 Span = tuple[int, int]
@@ -94,10 +94,7 @@ def without_repeats(pairs: Pairs, seen: set[tuple[tuple[str, ...], str]]) -> Pai
 
 def digest_of(values: Iterable[object]) -> str:
     """Return a hash of the ``repr`` of plain values (12 hexadecimal digits)."""
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(repr(value).encode())
-    return digest.hexdigest()[:12]
+    return short_digest(repr(value).encode() for value in values)
 
 
 def make_pair(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import product
 from typing import Any, Protocol
 
@@ -47,6 +46,7 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
 
     from alignatt_agent.engine.drafts import DraftEngine
     from alignatt_agent.engine.start import start_model
+    from alignatt_agent.engine.supported_modes import vllm_version
     from alignatt_agent.engine.transformers_engine import attention_layers
 
     path = str(locate_one(model))
@@ -76,7 +76,6 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
     located = model.model_copy(update={"path": path, "revision": None})
     served = start_model("translation", located, heads, **arguments)
     try:
-        vllm_version = import_module("vllm").__version__
         yield Loaded(
             reader=DraftEngine(served, heads),
             tokenizer=served.tokenizer(),
@@ -84,7 +83,7 @@ def open_reader(model: ModelConfig) -> Iterator[Loaded]:
             num_heads=text.num_attention_heads,
             heads=heads,
             max_context=context,
-            engine=f"vllm {vllm_version}, {dtype}",
+            engine=f"vllm {vllm_version()}, {dtype}",
         )
     finally:
         served.shutdown()

@@ -31,6 +31,7 @@ from alignatt_agent.evaluation.statistics import LEVEL
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types.engines import Row
 
+# Part of the provenance: another seed would evaluate the heads on other pairs.
 SPLIT_SEED = 1
 
 
@@ -80,6 +81,7 @@ def calibrate(plan: CalibrationPlan) -> dict[str, Any]:
     checkpoint = fingerprint(locate_one(model))
     pairs = plan.all_pairs
     with ResultCache(plan.cache) as cache:
+        # Before the model is loaded, because requests to a chat model may fail.
         links = align(plan.aligner, pairs, cache)
         with open_reader(model) as loaded:
             if not 1 <= plan.top_k <= len(loaded.heads):

@@ -27,7 +27,14 @@ from alignatt_agent.speech.front_ends import (
 from alignatt_agent.speech.prompt import RecognitionPrompt
 from alignatt_agent.speech.recognizer import PromptedRecognizer
 from alignatt_agent.types import SAMPLE_RATE, Prompt
-from alignatt_agent.types.engines import Aligner, Readout, Recognizer, Row, TranslationEngine
+from alignatt_agent.types.engines import (
+    Aligner,
+    DraftRequest,
+    Readout,
+    Recognizer,
+    Row,
+    TranslationEngine,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +119,4 @@ def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> 
         readout = None
         if heads:
             readout = Readout(tuple(heads), row)
-        engines.translation.draft(prompt, _WARM_DRAFT, readout)
+        engines.translation.draft(DraftRequest(prompt, _WARM_DRAFT, readout))

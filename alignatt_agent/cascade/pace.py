@@ -6,10 +6,10 @@ import soundfile
 
 from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.open_stream import chunks, open_stream
-from alignatt_agent.config import processor
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import find_path
+from alignatt_agent.machine import processor
 from alignatt_agent.types import SAMPLE_RATE
 
 SAMPLE = "micro_models/talks/talk-a.flac"

@@ -16,7 +16,6 @@ from alignatt_agent.cascade.pace import describe, seconds_per_second
 from alignatt_agent.config import resolved as located
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.errors import ConfigError
-from alignatt_agent.config.machine import Gpu, gpus, installed
 from alignatt_agent.config.models import written_shares
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import int8_product
@@ -27,6 +26,8 @@ from alignatt_agent.engine.model_sizes import UnknownSizeError
 from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import ServedModels
+from alignatt_agent.machine.nvidia import Gpu, gpus
+from alignatt_agent.machine.packages import installed
 from alignatt_agent.types import Step
 
 Key = tuple[ModelsConfig, tuple[tuple[int, int], ...], str]

@@ -7,10 +7,10 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
-from alignatt_agent.config.machine import environment, versions
+from alignatt_agent.machine.environment import environment
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.types import AlignAttError
 
 LOCAL, AUTO = "local", "auto"
@@ -46,21 +46,26 @@ class ClusterOptions:
         Without a GPU, a set gets all logical CPUs of a node.
         """
         nodes = _resources()
-        some = any(node.get("GPU") for node in nodes)
-        gpus = self.gpus if self.gpus is not None else float(some)
-        cpus = 1.0 if gpus else min((n["CPU"] for n in nodes if n.get("CPU")), default=1.0)
+        gpus = self.gpus
+        if gpus is None:
+            gpus = float(any(node.get("GPU") for node in nodes))
+        cpus = 1.0
+        if not gpus:
+            # A set without a GPU would compete with another set on the same node. The smallest
+            # node decides, because all sets get the same resources.
+            cpus = min((node["CPU"] for node in nodes if node.get("CPU")), default=1.0)
         share = {"num_cpus": cpus, "num_gpus": gpus}
-        if not _room(nodes, share):
+        if not _number_of_sets(nodes, share):
+            listed = [f"{node.get('CPU', 0):g} and {node.get('GPU', 0):g}" for node in nodes]
             raise ClusterError(
                 f"no node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs; found "
-                + "; ".join(f"{n.get('CPU', 0):g} and {n.get('GPU', 0):g}" for n in nodes)
-                + ": lower --ray-gpus"
+                f"{'; '.join(listed)}: lower --ray-gpus"
             )
         return share
 
     def room(self, share: Mapping[str, float]) -> int:
         """Return the requested number of sets of engines or, by default, the number that fits."""
-        return self.count or _room(_resources(), share)
+        return self.count or _number_of_sets(_resources(), share)
 
 
 def add_options(parser: argparse.ArgumentParser, what: str) -> None:
@@ -79,10 +84,14 @@ def add_options(parser: argparse.ArgumentParser, what: str) -> None:
 
 def options_of(arguments: argparse.Namespace, count: int | None = None) -> ClusterOptions | None:
     """Return the cluster options of a command line, or ``None`` without ``--ray``."""
-    given = {"--ray-gpus": arguments.ray_gpus, "--ray-workers": count}
     if arguments.ray is None:
-        if alone := [option for option, value in given.items() if value is not None]:
-            raise ClusterError(f"{', '.join(alone)}: add --ray, or omit the option")
+        without_cluster: list[str] = []
+        if arguments.ray_gpus is not None:
+            without_cluster.append("--ray-gpus")
+        if count is not None:
+            without_cluster.append("--ray-workers")
+        if without_cluster:
+            raise ClusterError(f"{', '.join(without_cluster)}: add --ray, or omit the option")
         return None
     if importlib.util.find_spec("ray") is None:
         raise ClusterError("--ray needs Ray: pip install 'alignatt_agent[ray]'")
@@ -99,16 +108,19 @@ def joined(address: str) -> Iterator[None]:
     local = address == LOCAL
     if address not in (LOCAL, AUTO):
         _knock(address)
-    with environment(ALONE if local else SHARED), contextlib.ExitStack() as stack:
+    variables = ALONE if local else SHARED
+    with environment(variables), contextlib.ExitStack() as stack:
+        # Ray reads some of the variables when it is imported.
         import ray
 
-        given: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if local:
             folder = tempfile.TemporaryDirectory(prefix="alignatt-ray-", ignore_cleanup_errors=True)
-            given |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
-            given["_temp_dir"] = stack.enter_context(folder)
+            settings["include_dashboard"] = False
+            settings["object_store_memory"] = OBJECT_STORE
+            settings["_temp_dir"] = stack.enter_context(folder)
         try:
-            ray.init(address, **given)
+            ray.init(address, **settings)
         except Exception as error:  # Ray also raises plain ``Exception``
             raise ClusterError(_unreachable(address, error)) from None
         stack.callback(ray.shutdown)
@@ -121,13 +133,15 @@ def check_nodes(here: Mapping[str, str]) -> None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
-    asked = []
-    for node in filter(itemgetter("Alive"), ray.nodes()):
+    # All nodes answer at the same time: the first task on a node starts a worker, which takes
+    # seconds.
+    answers: list[tuple[str, Any]] = []
+    for node in _live_nodes():
         task = ray.remote(versions).options(
             num_cpus=0, max_retries=0, scheduling_strategy=On(node["NodeID"], soft=False)
         )
-        asked.append((node["NodeManagerAddress"], task.remote()))
-    for name, answer in asked:
+        answers.append((node["NodeManagerAddress"], task.remote()))
+    for name, answer in answers:
         try:
             check_versions(here, ray.get(answer), name)
         except ray.exceptions.RayError as error:
@@ -140,12 +154,16 @@ def check_nodes(here: Mapping[str, str]) -> None:
 
 def check_versions(here: Mapping[str, str], there: Mapping[str, str], node: str) -> None:
     """Compare the versions of this machine and a node; the error lists all differences."""
-    names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-    if names:
-        found = ", ".join(f"{n} {there.get(n, 'none')} (here {here.get(n, 'none')})" for n in names)
+    differences: list[str] = []
+    for package in {**here, **there}:
+        version = there.get(package, "none")
+        local_version = here.get(package, "none")
+        if version != local_version:
+            differences.append(f"{package} {version} (here {local_version})")
+    if differences:
         raise ClusterError(
-            f"node {node} runs {found}: results would not be comparable; install this machine's "
-            "environment on the node"
+            f"node {node} runs {', '.join(differences)}: results would not be comparable; install "
+            "this machine's environment on the node"
         )
 
 
@@ -156,7 +174,7 @@ def _knock(address: str) -> None:
         raise ClusterError(f"--ray {address}: expected HOST:PORT, auto or local")
     try:
         socket.create_connection((host, int(port)), REACH_S).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError) as error:  # a port above 65535 overflows
         raise ClusterError(_unreachable(address, error)) from None
 
 
@@ -175,18 +193,29 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:400] or type(error).__name__
 
 
-def _resources() -> list[dict[str, float]]:
+def _live_nodes() -> list[dict[str, Any]]:
+    """Return Ray's descriptions of the nodes that have not left the cluster."""
     import ray
 
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _room(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
+def _resources() -> list[dict[str, float]]:
+    """Return the amount of each resource, by Ray's name of the resource, for every node."""
+    return [node["Resources"] for node in _live_nodes()]
+
+
+def _number_of_sets(nodes: Sequence[Mapping[str, float]], share: Mapping[str, float]) -> int:
     """Return the number of sets with the resources ``share`` that fit on the nodes."""
-    names = {"num_cpus": "CPU", "num_gpus": "GPU"}
-    wanted = {names[key]: value for key, value in share.items() if value}
-    if not wanted:
+    cpus, gpus = share["num_cpus"], share["num_gpus"]
+    if not cpus and not gpus:
         return 1
-    return sum(
-        min(int(node.get(name, 0) / value) for name, value in wanted.items()) for node in nodes
-    )
+    total = 0
+    for node in nodes:
+        limits: list[int] = []
+        if cpus:
+            limits.append(int(node.get("CPU", 0) / cpus))
+        if gpus:
+            limits.append(int(node.get("GPU", 0) / gpus))
+        total += min(limits)
+    return total

@@ -29,8 +29,9 @@ def lowest_priority() -> Iterator[None]:
     try:
         yield
     finally:
-        mine = psutil.Process()
-        for process in (mine, *mine.children(recursive=True)):
+        this_process = psutil.Process()
+        # Threads and engines that were started meanwhile have inherited the lowest priority.
+        for process in (this_process, *this_process.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                 for thread in process.threads():
                     os.setpriority(os.PRIO_PROCESS, thread.id, usual)

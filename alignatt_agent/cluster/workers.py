@@ -14,8 +14,8 @@ from ray.exceptions import RayError, RayTaskError
 
 from alignatt_agent.cluster.connection import ClusterOptions, check_versions
 from alignatt_agent.cluster.jobs import Job, JobFailedError
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.types import EngineError
 
 LOSSES = 3
@@ -70,7 +70,7 @@ class Workers:
         count = max(1, min(jobs, options.room(share)))
         remote = ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, **share)
         self._last = last
-        self._all = [remote.remote() for _ in range(count)]
+        self._workers = [remote.remote() for _ in range(count)]
         self._places: dict[Any, str] = {}
         self._here = versions()
 
@@ -79,13 +79,13 @@ class Workers:
 
     def __len__(self) -> int:
         """Return the number of concurrent jobs."""
-        return len(self._all)
+        return len(self._workers)
 
     def __exit__(self, *_: object) -> None:
         """Stop the engines, then the workers."""
-        ends = [worker.end.remote(self._last) for worker in self._all]
+        ends = [worker.end.remote(self._last) for worker in self._workers]
         ray.wait(ends, num_returns=len(ends), timeout=STOP_S)
-        for worker in self._all:
+        for worker in self._workers:
             ray.kill(worker)
 
     def share(self, value: Any) -> Any:
@@ -94,15 +94,18 @@ class Workers:
 
     def results(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
         """Run jobs and yield each job with its result; raise ``JobFailedError`` if a job fails."""
-        waiting, losses, idle = list(jobs), Counter[str](), list[Any]()
-        running: dict[Any, tuple[Any, Job | None]] = {
-            worker.ready.remote(self._here): (worker, None) for worker in self._all
-        }
-        while waiting or any(job for _, job in running.values()):
-            found, _ = ray.wait(list(running), num_returns=1, timeout=PATIENCE_S)
-            if not found and not any(job for _, job in running.values()):
+        waiting = list(jobs)
+        losses: Counter[str] = Counter()
+        idle: list[Any] = []
+        # Calls without a job check the versions of a worker that has just started.
+        running: dict[Any, tuple[Any, Job | None]] = {}
+        for worker in self._workers:
+            running[worker.ready.remote(self._here)] = (worker, None)
+        while waiting or _has_job(running):
+            finished, _ = ray.wait(list(running), num_returns=1, timeout=PATIENCE_S)
+            if not finished and not _has_job(running):
                 print(f"no worker is available for {len(waiting)} jobs", file=sys.stderr)
-            for reference in found:
+            for reference in finished:
                 worker, job = running.pop(reference)
                 try:
                     result = ray.get(reference)
@@ -119,6 +122,7 @@ class Workers:
                             raise JobFailedError(job, lost, str(error)) from None
                         print(f"{job.name}: worker lost; the job is restarted", file=sys.stderr)
                         waiting.insert(0, job)
+                    # The restarted worker has no state of earlier jobs.
                     self._places.pop(worker, None)
                     time.sleep(0.2)  # a restarting worker rejects jobs immediately
                     running[worker.ready.remote(self._here)] = (worker, None)
@@ -133,8 +137,18 @@ class Workers:
 
     def _next(self, worker: Any, waiting: list[Job]) -> Job:
         """Choose a job with the worker's place or, failing that, with a place without a worker."""
-        mine, taken = self._places.get(worker), set(self._places.values())
-        job = min(waiting, key=lambda one: (one.place != mine, one.place in taken))
+        own_place = self._places.get(worker)
+        taken_places = set(self._places.values())
+
+        def rank(job: Job) -> tuple[bool, bool]:
+            return job.place != own_place, job.place in taken_places
+
+        job = min(waiting, key=rank)
         waiting.remove(job)
         self._places[worker] = job.place
         return job
+
+
+def _has_job(running: Mapping[Any, tuple[Any, Job | None]]) -> bool:
+    """Return whether any of the running calls is a job, not a check of versions."""
+    return any(job is not None for _, job in running.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -11,8 +10,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.errors import ConfigError as ConfigError
-from alignatt_agent.config.errors import Strict, explain
+from alignatt_agent.config.errors import Strict, explain_all
 from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.models import ModelConfig as ModelConfig
@@ -103,18 +103,25 @@ class AgentConfig(Strict):
     @field_validator("source_language", "target_language")
     @classmethod
     def _language_code(cls, value: str | None) -> str | None:
-        return None if value is None else language(value).code
+        if value is None:
+            return None
+        return language(value).code
 
     @field_validator("head_sets", "targets")
     @classmethod
     def _language_codes(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        every = ANY if info.field_name == "head_sets" else None
-        codes = [name if name == every else language(name).code for name in value]
-        for code in codes:
-            same = sorted(name for name, own in zip(value, codes, strict=True) if own == code)
-            if len(same) > 1:
-                raise ValueError(f"keys for the same language: {', '.join(same)}; keep one")
-        return dict(zip(codes, value.values(), strict=True))
+        names_by_code: dict[str, list[str]] = {}
+        for name in value:
+            is_any = info.field_name == "head_sets" and name == ANY
+            code = ANY if is_any else language(name).code
+            names_by_code.setdefault(code, []).append(name)
+        by_code: dict[str, Any] = {}
+        for code, names in names_by_code.items():
+            if len(names) > 1:
+                same = ", ".join(sorted(names))
+                raise ValueError(f"keys for the same language: {same}; keep one")
+            by_code[code] = value[names[0]]
+        return by_code
 
     @model_validator(mode="after")
     def _valid_policies(self) -> AgentConfig:
@@ -122,22 +129,26 @@ class AgentConfig(Strict):
             try:
                 self.policy_for(code)
             except ValidationError as error:
-                problems = [explain(Policy, dict(item)) for item in error.errors()]
-                raise ValueError(f"targets.{code}.policy: {'; '.join(problems)}") from None
+                problems = "; ".join(explain_all(Policy, error))
+                raise ValueError(f"targets.{code}.policy: {problems}") from None
         return self
 
     @model_validator(mode="after")
     def _no_aligner_where_it_times_nothing(self) -> AgentConfig:
-        timed = self.speech.times == "aligner" and language(self.source_language).timed
-        timed = timed and self.models.asr.runtime == "vllm"
-        if timed and self.models.aligner is None:
+        # Other runtimes than vLLM return word timestamps themselves.
+        needs_aligner = (
+            self.speech.times == "aligner"
+            and language(self.source_language).timed
+            and self.models.asr.runtime == "vllm"
+        )
+        if not needs_aligner:
+            models = self.models.model_copy(update={"aligner": None})
+            object.__setattr__(self, "models", models)  # the configuration is frozen
+        elif self.models.aligner is None:
             raise ValueError(
                 "models.aligner, which times the words, is missing: add it, or set speech.times "
                 "to first_heard"
             )
-        if not timed:
-            models = self.models.model_copy(update={"aligner": None})
-            object.__setattr__(self, "models", models)  # the configuration is frozen
         return self
 
     @model_validator(mode="after")
@@ -157,8 +168,8 @@ class AgentConfig(Strict):
         try:
             return cls.model_validate(dict(raw))
         except ValidationError as error:
-            problems = [explain(cls, dict(item)) for item in error.errors()]
-            raise ConfigError(f"{origin}: " + "\n  ".join(["invalid", *problems])) from None
+            lines = [f"{origin}: invalid", *explain_all(cls, error)]
+            raise ConfigError("\n  ".join(lines)) from None
 
     @classmethod
     def from_namespace(cls, namespace: SimpleNamespace) -> AgentConfig:
@@ -183,8 +194,10 @@ class AgentConfig(Strict):
 
     def digest(self) -> str:
         """Return a 12-digit hexadecimal hash of the configuration without the target."""
+        # The latency unit follows from the target.
         content = self.model_dump(exclude={"target_language", "latency_unit"})
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        text = json.dumps(content, sort_keys=True)
+        return short_digest([text.encode()])
 
 
 def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> AgentConfig:
@@ -199,19 +212,25 @@ def load_config(name_or_path: str, overrides: Mapping[str, Any] | None = None) -
         raise ConfigError(str(error)) from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path} contains {type(raw).__name__}, expected a mapping of keys")
-    for key, value in sorted((overrides or {}).items(), key=lambda item: item[0] != "policy.name"):
+    remaining = dict(overrides or {})
+    # A new policy drops the keys of the old one. Keys of the new one are therefore set later.
+    if "policy.name" in remaining:
+        set_key(raw, "policy.name", remaining.pop("policy.name"))
+    for key, value in remaining.items():
         set_key(raw, key, value)
     return AgentConfig.parse(raw, name_or_path)
 
 
-def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
+def parse_overrides(assignments: Sequence[str]) -> dict[str, Any]:
     """Parse ``KEY=VALUE`` with dotted keys and YAML values."""
     parsed: dict[str, Any] = {}
-    for item in items:
-        key, separator, value = item.partition("=")
+    for assignment in assignments:
+        key, separator, value = assignment.partition("=")
         if not separator or not key.strip():
-            raise ConfigError(f"--set: expected KEY=VALUE such as policy.name=none, got {item!r}")
-        parsed[key.strip()] = parse_yaml(value, f"--set {item}")
+            raise ConfigError(
+                f"--set: expected KEY=VALUE such as policy.name=none, got {assignment!r}"
+            )
+        parsed[key.strip()] = parse_yaml(value, f"--set {assignment}")
     return parsed
 
 
@@ -223,6 +242,7 @@ def set_key(raw: dict[str, Any], dotted: str, value: Any) -> None:
     elif dotted == "policy" and isinstance(value, Mapping):
         _take_policy(raw, value.get("name", DEFAULT.name))
     for parent in parents:
+        # ``targets.de.policy.name=none`` also works if the file has no targets.
         if raw.get(parent) is None:
             raw[parent] = {}
         raw = raw[parent]
@@ -239,18 +259,23 @@ def _take_policy(raw: dict[str, Any], name: str) -> None:
     before = shared.get("name", DEFAULT.name)
     raw["policy"] = kept_keys(shared, name)
     targets = raw.get("targets")
-    if not isinstance(targets, Mapping):
+    if before == name or not isinstance(targets, Mapping):
         return
     for target in targets.values():
-        keys = (target.get("policy") or {}) if isinstance(target, Mapping) else None
-        if isinstance(keys, Mapping) and before != name and "name" not in keys:
-            target["policy"] = kept_keys({"name": before, **keys}, name)
-            target["policy"].pop("name", None)
+        if not isinstance(target, dict):
+            continue
+        keys = target.get("policy") or {}
+        # A target with a policy of its own does not follow the shared policy.
+        if not isinstance(keys, Mapping) or "name" in keys:
+            continue
+        new_keys = kept_keys({"name": before, **keys}, name)
+        new_keys.pop("name", None)
+        target["policy"] = new_keys
 
 
 def _to_dict(value: Any) -> Any:
     if isinstance(value, SimpleNamespace):
-        return {key: _to_dict(item) for key, item in vars(value).items()}
+        return {key: _to_dict(entry) for key, entry in vars(value).items()}
     if isinstance(value, list):
-        return [_to_dict(item) for item in value]
+        return [_to_dict(entry) for entry in value]
     return value

@@ -1,13 +1,14 @@
 """Find checkpoints, and check their completeness and identity."""
 
 import contextlib
-import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.config.machine import cache_folder
+from alignatt_agent.config.cache_folders import cache_folder
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AlignAttError
 
@@ -15,8 +16,17 @@ EMBEDDED = "micro_models"
 """Folder of the checkpoints that are part of the repository."""
 
 NOT_FETCHED = [
-    *("*.bin", "*.ckpt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "*.pt", "*.pth", "*.fp32*"),
-    *("original/*", "onnx/*"),
+    "*.bin",
+    "*.ckpt",
+    "*.gguf",
+    "*.h5",
+    "*.msgpack",
+    "*.onnx*",
+    "*.pt",
+    "*.pth",
+    "*.fp32*",
+    "original/*",
+    "onnx/*",
 ]
 """Patterns of files that are not needed: weights in other formats."""
 
@@ -42,7 +52,7 @@ def locate(models: ModelsConfig) -> ModelsConfig:
 
     Nothing is downloaded: a run with missing checkpoints stops immediately.
     """
-    found: dict[str, ModelConfig] = {}
+    located: dict[str, ModelConfig] = {}
     problems: list[str] = []
     for role in models.roles:
         model: ModelConfig = getattr(models, role)
@@ -51,10 +61,11 @@ def locate(models: ModelsConfig) -> ModelsConfig:
         except CheckpointError as error:
             problems.append(f"{role}: {error}")
         else:
-            found[role] = model.model_copy(update={"path": str(path), "revision": None})
+            # A revision is meaningless for the directory that contains its files.
+            located[role] = model.model_copy(update={"path": str(path), "revision": None})
     if problems:
         raise CheckpointError("missing checkpoints\n  " + "\n  ".join(problems))
-    return ModelsConfig(**found)
+    return ModelsConfig(**located)
 
 
 def locate_one(model: ModelConfig) -> Path:
@@ -63,16 +74,16 @@ def locate_one(model: ModelConfig) -> Path:
     Relative paths are looked up in the working directory and in the checkout. Ids on the
     Hugging Face hub are looked up in the hub's local cache.
     """
-    found = find_files(model)
-    if found is None:
+    folder = find_files(model)
+    if folder is None:
         raise CheckpointError(f"{title(model)} is not on this machine; {_remedy(model)}")
     if model.quantize is not None:
-        found = converted(found, model.gguf)
-        if not found.exists():
-            fix = f"run `alignatt fetch` with this configuration to create {found}"
+        folder = converted(folder, model.gguf)
+        if not folder.exists():
+            fix = f"run `alignatt fetch` with this configuration to create {folder}"
             raise CheckpointError(f"{title(model)} has not been converted to 8 bits; {fix}")
-    _require_complete(found, model)
-    return found
+    _require_complete(folder, model)
+    return folder
 
 
 CONVERSION = "float32 scales"
@@ -81,8 +92,12 @@ CONVERSION = "float32 scales"
 
 def converted(original: Path, gguf: str | None = None) -> Path:
     """Return the folder for the 8-bit form of a checkpoint, or of one GGUF file in its folder."""
-    content = fingerprint(original if gguf is None else original / gguf)
-    name = hashlib.sha256(f"{content}:{gguf}:{CONVERSION}".encode()).hexdigest()[:12]
+    weights = original
+    if gguf is not None:
+        weights = original / gguf
+    # The name depends on the content, so that a new revision gets a conversion of its own.
+    key = f"{fingerprint(weights)}:{gguf}:{CONVERSION}"
+    name = short_digest([key.encode()])
     return cache_folder() / "int8" / name
 
 
@@ -104,21 +119,23 @@ def find_files(model: ModelConfig) -> Path | None:
     from huggingface_hub import snapshot_download
 
     with contextlib.suppress(FileNotFoundError):  # the base class of the hub client's error
-        found = snapshot_download(
+        folder = snapshot_download(
             model.path, revision=model.revision, local_files_only=True, **patterns(model)
         )
-        return Path(found)
+        return Path(folder)
     return None
 
 
 def require_tokenizer(role: str, model: ModelConfig) -> None:
     """Reject a located checkpoint without a tokenizer: Transformers would create an empty one."""
     path = Path(model.path)
-    if not any(found for pattern in _TOKENIZERS for found in path.glob(pattern)):
-        raise CheckpointError(
-            f"{role} model {path} has no tokenizer; expected {' or '.join(_TOKENIZERS)} next to "
-            f"config.json: fetch the complete checkpoint"
-        )
+    for pattern in _TOKENIZERS:
+        if any(path.glob(pattern)):
+            return
+    raise CheckpointError(
+        f"{role} model {path} has no tokenizer; expected {' or '.join(_TOKENIZERS)} next to "
+        f"config.json: fetch the complete checkpoint"
+    )
 
 
 def fingerprint(path: Path) -> str:
@@ -126,16 +143,24 @@ def fingerprint(path: Path) -> str:
 
     For files of 64 MiB or more, only the size and the first MiB are hashed.
     """
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    return short_digest(_hashed_parts(path))
+
+
+def _hashed_parts(path: Path) -> Iterator[bytes]:
+    """Yield the name, size and content of each file of ``fingerprint``, one file in memory."""
+    files = [path]
+    if not path.is_file():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
     for file in files:
+        # A run of model code that comes with the weights writes compiled files beside it.
         if file.suffix == ".pyc":
             continue
         size = file.stat().st_size
-        digest.update(f"{file.relative_to(path)}:{size}:".encode())
+        yield f"{file.relative_to(path)}:{size}:".encode()
+        # The first MiB of weights contains the names and shapes of the tensors.
+        hashed_bytes = size if size < _HASH_WHOLE_BELOW else 1 << 20
         with file.open("rb") as stream:
-            digest.update(stream.read() if size < _HASH_WHOLE_BELOW else stream.read(1 << 20))
-    return digest.hexdigest()[:12]
+            yield stream.read(hashed_bytes)
 
 
 def identity(model: ModelConfig, located: ModelConfig) -> str:
@@ -153,22 +178,28 @@ def weight_bytes(model: ModelConfig) -> int:
 def is_hub_id(model: ModelConfig) -> bool:
     """Return whether a path looks like a hub id, ``owner/name``."""
     parts = model.path.split("/")
+    # Some relative paths have two parts, too: ./model, micro_models/model.
     return len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~", EMBEDDED)
 
 
 def title(model: ModelConfig) -> str:
     """Return the name of a configured checkpoint: its path, with the revision if pinned."""
-    return f"{model.path}@{model.revision}" if model.revision else model.path
+    if model.revision:
+        return f"{model.path}@{model.revision}"
+    return model.path
 
 
 def _require_complete(path: Path, model: ModelConfig) -> None:
-    needed = CTRANSLATE2 if model.runtime == "ctranslate2" else ("config.json",)
-    missing = [name for name in needed if not (path / name).is_file()]
+    """Reject a directory without all files that the model's runtime reads."""
+    required = ["config.json"]
+    if model.runtime == "ctranslate2":
+        required = list(CTRANSLATE2)
     index = path / "model.safetensors.index.json"
     if index.is_file():
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        missing.extend(sorted(shard for shard in shards if not (path / shard).is_file()))
-    elif model.runtime == "vllm" and not any(path.glob("*.safetensors")):
+        shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        required += sorted(set(shards))
+    missing = [name for name in required if not (path / name).is_file()]
+    if not index.is_file() and model.runtime == "vllm" and not any(path.glob("*.safetensors")):
         missing.append("*.safetensors")
     if missing:
         raise CheckpointError(

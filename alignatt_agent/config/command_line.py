@@ -42,6 +42,7 @@ def shared_options(parser: Any, *names: str, **changes: dict[str, Any]) -> None:
 
     Options: config, set, source, target, devset, output. Example: ``target={"nargs": 1}``.
     """
-    for name, usual in _SHARED.items():
+    for name, defaults in _SHARED.items():
         if name in names or name in changes:
-            parser.add_argument(f"--{name}", **{**usual, **changes.get(name, {})})
+            settings = defaults | changes.get(name, {})
+            parser.add_argument(f"--{name}", **settings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from alignatt_agent.config.errors import explain
+from alignatt_agent.config.errors import explain_all
 from alignatt_agent.config.resources import find_resource, read_text
 from alignatt_agent.types import AlignAttError
 from alignatt_agent.types.engines import Row
@@ -57,16 +57,24 @@ class HeadSet(BaseModel, frozen=True):
     @classmethod
     def _best_first(cls, raw: dict[str, Any]) -> dict[str, Any]:
         """Split the entries of a file into heads and scores, in descending order of score."""
-        found = sorted(raw["heads"], key=lambda item: -item["ts"])
-        heads = [(item["layer"], item["head"]) for item in found]
-        return raw | {"heads": heads, "ts": [item["ts"] for item in found]}
+        heads: list[tuple[int, int]] = []
+        scores: list[float] = []
+        for entry in sorted(raw["heads"], key=lambda entry: -entry["ts"]):
+            heads.append((entry["layer"], entry["head"]))
+            scores.append(entry["ts"])
+        return raw | {"heads": heads, "ts": scores}
 
     @model_validator(mode="after")
     def _of_the_model(self) -> HeadSet:
-        layers, heads = self.num_layers, self.num_heads
-        wrong = [(a, b) for a, b in self.heads if not (0 <= a < layers and 0 <= b < heads)]
-        if wrong:
-            raise ValueError(f"heads {wrong} do not exist: expected {layers} layers, {heads} heads")
+        outside: list[tuple[int, int]] = []
+        for layer, head in self.heads:
+            if not (0 <= layer < self.num_layers and 0 <= head < self.num_heads):
+                outside.append((layer, head))
+        if outside:
+            raise ValueError(
+                f"heads {outside} do not exist: expected {self.num_layers} layers, "
+                f"{self.num_heads} heads"
+            )
         if len(set(self.heads)) < len(self.heads):
             raise ValueError("a head is listed twice")
         return self
@@ -74,9 +82,13 @@ class HeadSet(BaseModel, frozen=True):
     @property
     def scores(self) -> dict[tuple[int, int], float]:
         """Return the Translation Score of every scored head, by layer and head."""
-        matrix = enumerate(self.ts_matrix or ())
-        every = {(a, b): ts for a, row in matrix for b, ts in enumerate(row) if ts is not None}
-        return every or dict(zip(self.heads, self.ts, strict=True))
+        scores: dict[tuple[int, int], float] = {}
+        for layer, row in enumerate(self.ts_matrix or ()):
+            for head, score in enumerate(row):
+                if score is not None:
+                    scores[layer, head] = score
+        # Files without a matrix have scores of the listed heads only.
+        return scores or dict(zip(self.heads, self.ts, strict=True))
 
     def top(self, k: int) -> tuple[tuple[int, int], ...]:
         """Return the ``k`` best heads; reject a set with fewer heads."""
@@ -100,19 +112,19 @@ class HeadSet(BaseModel, frozen=True):
         """
         # A local copy keeps the last part of its id: /data/gemma-4-E4B-it is google/gemma-4-E4B-it.
         same_model = Path(model).name.lower() == Path(self.model).name.lower()
-        differences = [
+        comparisons = [
             ("model", self.model, model, same_model),
             ("revision", self.revision, revision, None in (self.revision, revision)),
             ("direction", self.direction, direction, self.direction == for_any(direction)),
             ("number of layers", self.num_layers, num_layers, num_layers is None),
             ("number of heads", self.num_heads, num_heads, num_heads is None),
         ]
-        for what, expected, got, accepted in differences:
-            if not accepted and expected != got:
+        for noun, calibrated, actual, accepted in comparisons:
+            if not accepted and calibrated != actual:
                 raise HeadSetError(
-                    f"head set {self.name} was calibrated for {what} {expected}, not for {got}; "
-                    f"calibrate the heads of {model} for {direction}, or set another file under "
-                    f"head_sets in the configuration"
+                    f"head set {self.name} was calibrated for {noun} {calibrated}, not for "
+                    f"{actual}; calibrate the heads of {model} for {direction}, or set another "
+                    f"file under head_sets in the configuration"
                 )
 
 
@@ -131,7 +143,7 @@ def load_head_set(name: str) -> HeadSet:
         raw = json.loads(read_text(path))
         return HeadSet.model_validate(raw | {"name": path.stem})
     except ValidationError as error:
-        problems = "; ".join(explain(HeadSet, dict(item)) for item in error.errors())
+        problems = "; ".join(explain_all(HeadSet, error))
         raise HeadSetError(f"{path} is malformed: {problems}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # no JSON object, or heads without scores
         raise HeadSetError(f"{path} is malformed: {type(error).__name__} {error}") from None

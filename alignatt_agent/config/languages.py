@@ -45,7 +45,7 @@ class Language:
     rtl: bool = False
     splitter: str | None = None
     sample: str = field(default="", compare=False)
-    also: Sequence[str] = field(default=(), compare=False)
+    also: Sequence[str] = field(default=(), compare=False)  # lists from YAML have no hash
 
     @property
     def latency_unit(self) -> str:
@@ -67,7 +67,9 @@ class Language:
             )
         if aligned and self.splitter is not None:
             try:
-                importlib.import_module(self.splitter)  # the import would delay the first chunk
+                # An optional package named in languages.yaml; imported now, because the import
+                # would delay the first chunk.
+                importlib.import_module(self.splitter)
             except ImportError as error:
                 raise LanguageError(
                     f"{self.name} needs the word splitter {self.splitter}, which cannot be loaded "
@@ -79,16 +81,28 @@ class Language:
 
 _TABLE = Path(__file__).with_suffix(".yaml")
 
-LANGUAGES = tuple(
-    Language(code, **known)
-    for code, known in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
-)
+
+def _read_table() -> tuple[Language, ...]:
+    table = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+    return tuple(Language(code, **fields) for code, fields in table.items())
+
+
+def _index(languages: Sequence[Language]) -> dict[str, Language]:
+    """Return every language by its code, its name and its other names, in lower case."""
+    index: dict[str, Language] = {}
+    for entry in languages:
+        index[entry.code.lower()] = entry
+        index[entry.name.lower()] = entry
+        for alias in entry.also:
+            index[alias] = entry
+    return index
+
+
+LANGUAGES = _read_table()
 """Languages that can be a source or a target."""
 
-_HEARD = ", ".join(item.name for item in LANGUAGES if item.heard)
-_BY_NAME = {
-    key: item for item in LANGUAGES for key in (item.code.lower(), item.name.lower(), *item.also)
-}
+_HEARD = ", ".join(entry.name for entry in LANGUAGES if entry.heard)
+_BY_NAME = _index(LANGUAGES)
 
 
 def sample_tokens(tokenizer: Any, name: str) -> int:
@@ -103,10 +117,9 @@ def language(name: str) -> Language:
         LanguageError: the language is not in ``languages.yaml``.
     """
     key = str(name).strip().lower().replace("_", "-")
-    found = None
-    while key and found is None:  # zh-Hant-TW: zh-hant-tw, zh-hant, zh
-        found, key = _BY_NAME.get(key), key.rpartition("-")[0]
-    if found is None:
-        known = ", ".join(f"{item.code} ({item.name})" for item in LANGUAGES)
-        raise LanguageError(f"unknown language {str(name)[:40]!r}; expected one of {known}")
-    return found
+    while key:  # zh-Hant-TW: zh-hant-tw, zh-hant, zh
+        if key in _BY_NAME:
+            return _BY_NAME[key]
+        key, _, _ = key.rpartition("-")
+    expected = ", ".join(f"{entry.code} ({entry.name})" for entry in LANGUAGES)
+    raise LanguageError(f"unknown language {str(name)[:40]!r}; expected one of {expected}")

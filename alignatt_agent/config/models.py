@@ -38,6 +38,8 @@ class ModelConfig(Strict):
 
     path: str = Field(min_length=1)
     revision: str | None = None
+    # Keys that were added later are left out if they have their defaults. The digests of earlier
+    # runs do not contain them.
     smaller: str | None = Field(default=None, exclude_if=lambda value: value is None)
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "auto"
     runtime: Literal["vllm", "ctranslate2"] = Field(
@@ -59,7 +61,8 @@ class ModelConfig(Strict):
         if self.smaller is None:
             return [alone]
         path, _, revision = self.smaller.partition("@")
-        return [alone, alone.model_copy(update={"path": path, "revision": revision or None})]
+        smaller = alone.model_copy(update={"path": path, "revision": revision or None})
+        return [alone, smaller]
 
 
 class ModelsConfig(Strict):
@@ -77,18 +80,22 @@ class ModelsConfig(Strict):
     @property
     def asr_is_translation(self) -> bool:
         """Whether the translation model transcribes with its audio tower, in the same engine."""
-        asr, translation = self.asr, self.translation
-        return (asr.path, asr.revision) == (translation.path, translation.revision)
+        same_path = self.asr.path == self.translation.path
+        return same_path and self.asr.revision == self.translation.revision
 
     @property
     def engine_roles(self) -> tuple[str, ...]:
         """Return the roles with their own vLLM engine."""
-        shared = self.asr_is_translation or self.asr.runtime != "vllm"
-        return self.roles[1:] if shared else self.roles
+        if self.asr_is_translation or self.asr.runtime != "vllm":
+            return tuple(role for role in self.roles if role != "asr")
+        return self.roles
 
 
 def written_shares(models: ModelsConfig) -> dict[str, float]:
     """Return the GPU memory share of every engine whose share is not ``auto``, by role."""
-    engines = {role: getattr(models, role).engine for role in models.engine_roles}
-    shares = {role: engine.get(SHARE, DEFAULT_SHARE) for role, engine in engines.items()}
-    return {role: float(share) for role, share in shares.items() if share != AUTO}
+    shares: dict[str, float] = {}
+    for role in models.engine_roles:
+        share = getattr(models, role).engine.get(SHARE, DEFAULT_SHARE)
+        if share != AUTO:
+            shares[role] = float(share)
+    return shares

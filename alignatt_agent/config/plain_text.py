@@ -23,7 +23,8 @@ def control_tokens(tokenizer: Any) -> Mapping[str, int]:
     for token_id, added in tokenizer.added_tokens_decoder.items():
         text = str(added)
         in_template = bool(text.strip()) and text in template
-        if added.special or in_template or text.startswith("<|") or text.endswith("|>"):
+        has_mark = text.startswith("<|") or text.endswith("|>")
+        if added.special or in_template or has_mark:
             control[text] = int(token_id)
     return control
 
@@ -50,7 +51,8 @@ def encode_text(
     Only the text outside ``text[begin:end]`` may contain control tokens. No special tokens are
     added. Without control tokens and tags in that part, the ids are those of the tokenizer.
     """
-    end = len(text) if end is None else end
+    if end is None:
+        end = len(text)
     encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     split = _split_ids(tokenizer)
     ids: list[int] = []
@@ -58,12 +60,13 @@ def encode_text(
     for token_id, (first, last) in zip(
         encoding["input_ids"], encoding["offset_mapping"], strict=True
     ):
+        piece = text[first:last]
         # Characters that the vocabulary lacks also have the id of ``<unk>``.
-        written = token_id != tokenizer.unk_token_id or tokenizer.unk_token in text[first:last]
-        if token_id in split and written and first < end and last > begin:
-            plain = _plain_ids(tokenizer, text[first:last], split)
-        else:
-            plain = [token_id]
+        is_written = token_id != tokenizer.unk_token_id or tokenizer.unk_token in piece
+        in_source = first < end and last > begin
+        plain = [token_id]
+        if token_id in split and is_written and in_source:
+            plain = _plain_ids(tokenizer, piece, split)
         ids += plain
         offsets += [(first, last)] * len(plain)
     return ids, offsets
@@ -81,7 +84,9 @@ def _plain_ids(tokenizer: Any, text: str, split: frozenset[int]) -> list[int]:
     tokenizer that other threads use.
     """
     backend = tokenizer.backend_tokenizer
-    normalized = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+    normalized = text
+    if backend.normalizer is not None:
+        normalized = backend.normalizer.normalize_str(text)
     pieces = [normalized]
     if backend.pre_tokenizer is not None:
         pieces = [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(normalized)]
@@ -91,8 +96,13 @@ def _plain_ids(tokenizer: Any, text: str, split: frozenset[int]) -> list[int]:
     ids = [token.id for token in tokens]
     if tokens and tokens[0].value.startswith("▁") and not text[0].isspace():
         # SentencePiece puts a space before each text, but this one continues a text.
-        bare = backend.model.token_to_id(tokens[0].value[1:])
-        ids[:1] = [] if bare is None else [bare]
+        del ids[0]
+        without_space = backend.model.token_to_id(tokens[0].value[1:])
+        if without_space is not None:
+            ids.insert(0, without_space)
     if split.intersection(ids) and len(text) > 1:
-        return [part for char in text for part in _plain_ids(tokenizer, char, split)]
+        # The vocabulary may contain the token itself, but a single character controls nothing.
+        ids = []
+        for character in text:
+            ids += _plain_ids(tokenizer, character, split)
     return ids

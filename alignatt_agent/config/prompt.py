@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from string import Formatter
 from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import language
 
@@ -19,7 +19,11 @@ SYSTEM = (
 
 INSTRUCTION = "\n\nTranslate into {target_language}."
 
-_PLACEHOLDERS = {"source_language": "", "target_language": "", "context": ""}
+_PLACEHOLDERS: tuple[str, ...] = ("source_language", "target_language", "context")
+"""Placeholders of the wording around a source."""
+
+_TERMS_PLACEHOLDERS = ("terms",)
+"""Placeholders of the texts that list names and terms."""
 
 
 class PromptWording(Strict):
@@ -53,23 +57,28 @@ class PromptWording(Strict):
     @field_validator("system", "before", "after", "context", "terms", check_fields=False)
     @classmethod
     def _fillable(cls, value: str | None, info: ValidationInfo) -> str | None:
-        known = {"terms": ""} if info.field_name in ("context", "terms") else _PLACEHOLDERS
-        names = ", ".join(f"{{{name}}}" for name in known)
+        if value is None:
+            return None
+        allowed = _PLACEHOLDERS
+        if info.field_name in ("context", "terms"):
+            allowed = _TERMS_PLACEHOLDERS
         try:
-            fields = [field for _, field, _, _ in Formatter().parse(value or "")]
-            # str.format would also read attributes, such as {target_language.name}.
-            unknown = [field for field in fields if field is not None and field not in known]
-            if unknown:
-                raise ValueError(f"{{{unknown[0]}}} is no placeholder")
-            (value or "").format(**known)
+            placeholders = [field for _, field, _, _ in Formatter().parse(value)]
+            for placeholder in placeholders:
+                # str.format would also read attributes, such as {target_language.name}.
+                if placeholder is not None and placeholder not in allowed:
+                    raise ValueError(f"{{{placeholder}}} is no placeholder")
+            # Filling the text in also detects wrong conversions and formats: {context!x}.
+            value.format(**dict.fromkeys(allowed, ""))
         except (KeyError, IndexError, ValueError) as error:
+            names = ", ".join(f"{{{name}}}" for name in allowed)
             raise ValueError(f"cannot be filled in: {error}; expected one of {names}") from None
         return value
 
     @field_validator("names", "languages", check_fields=False)
     @classmethod
     def _codes(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {language(code).code: item for code, item in value.items()}
+        return {language(name).code: entry for name, entry in value.items()}
 
     @model_validator(mode="after")
     def _bare_text_has_no_turns(self) -> PromptWording:
@@ -79,8 +88,8 @@ class PromptWording(Strict):
 
     def name(self, spoken: str) -> str:
         """Return a language's name in the prompt; ``spoken`` is its English name or code."""
-        found = language(spoken)
-        return self.names.get(found.code, found.name)
+        named = language(spoken)
+        return self.names.get(named.code, named.name)
 
 
 class PromptConfig(PromptWording):
@@ -112,7 +121,8 @@ class PromptConfig(PromptWording):
     def digest(self, source: str, target: str) -> str:
         """Return a 12-digit hexadecimal hash of the prompt's wording for a direction."""
         wording = self.wording(source, target)
+        # Without names of other languages and without texts for terms: most prompts have neither.
         turn = wording.model_dump(include=PromptWording.model_fields.keys() - {"names"})
-        names = [wording.names.get(code) for code in (source, target)]
+        names = [wording.names.get(source), wording.names.get(target)]
         content = json.dumps([turn, names, self.history], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+        return short_digest([content.encode()])

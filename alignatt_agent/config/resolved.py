@@ -29,14 +29,15 @@ class Resolved:
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:
         """All ``(layer, head)`` pairs that drafts into any target read, sorted."""
-        top_k = {code: self.config.policy_for(code).top_k for code in self.head_sets}
-        read = (item.top(top_k[code]) for code, item in self.head_sets.items())
-        return tuple(sorted({head for heads in read for head in heads}))
+        heads: set[tuple[int, int]] = set()
+        for code, head_set in self.head_sets.items():
+            heads.update(head_set.top(self.config.policy_for(code).top_k))
+        return tuple(sorted(heads))
 
     def readout(self, source: Language, target: Language) -> Readout:
         """Return the readout for a direction; raise ``HeadSetError`` if it has no head set."""
-        found = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
-        return readout_for(self.config, found, target)
+        head_set = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
+        return readout_for(self.config, head_set, target)
 
     def aligned(self, source: Language) -> bool:
         """Return whether the aligner or the recognizer provides word timestamps for a language."""
@@ -48,28 +49,33 @@ class Resolved:
     def check_shape(self, num_layers: int, num_heads: int) -> None:
         """Reject head sets that were calibrated on a model of another shape."""
         model = self.config.models.translation
-        for item in self.head_sets.values():
-            item.check(model.path, num_layers, num_heads, item.direction, model.revision)
+        # The directions were checked when the sets were loaded, before any model.
+        for head_set in self.head_sets.values():
+            head_set.check(model.path, num_layers, num_heads, head_set.direction, model.revision)
 
     def other_prompts(self) -> list[str]:
         """Return warnings about head sets that were calibrated with another prompt."""
-        config, found = self.config, []
-        for target, item in self.head_sets.items():
-            ours = config.prompt.digest(config.source_language, target)
-            if item.prompt_sha256 not in (None, ours):
-                found.append(
-                    f"head set {item.name} was calibrated with another prompt "
-                    f"({item.prompt_sha256}), not with the configuration's for {target} ({ours}): "
-                    "other heads may follow the source; run `alignatt calibrate run --config`"
+        config = self.config
+        warnings: list[str] = []
+        for target, head_set in self.head_sets.items():
+            calibrated = head_set.prompt_sha256
+            configured = config.prompt.digest(config.source_language, target)
+            if calibrated not in (None, configured):
+                warnings.append(
+                    f"head set {head_set.name} was calibrated with another prompt ({calibrated}), "
+                    f"not with the configuration's for {target} ({configured}): other heads may "
+                    "follow the source; run `alignatt calibrate run --config`"
                 )
-        return found
+        return warnings
 
     def identities(self) -> dict[str, str]:
         """Return the checkpoint of each role as ``id@revision`` or as a path with a fingerprint."""
-        return {
-            role: identity(getattr(self.config.models, role), getattr(self.checkpoints, role))
-            for role in self.config.models.roles
-        }
+        identities: dict[str, str] = {}
+        for role in self.config.models.roles:
+            configured = getattr(self.config.models, role)
+            located = getattr(self.checkpoints, role)
+            identities[role] = identity(configured, located)
+        return identities
 
 
 def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True) -> Resolved:
@@ -84,15 +90,27 @@ def resolve(config: AgentConfig, targets: Sequence[str] = (), live: bool = True)
     """
     aligned = live and config.models.aligner is not None
     source = language(config.source_language).check_spoken(aligned, config.speech.recognizer)
-    own = [code for code in config.head_sets if code != ANY]
-    others = [item.code for item in LANGUAGES if item != source] if ANY in config.head_sets else []
-    wanted = dict.fromkeys([*own, *others, *targets, *filter(None, [config.target_language])])
-    head_sets = {
-        code: head_set_for(config, source, code)
-        for code in wanted
-        if code in (*own, *others) or config.policy_for(code).reads != "tokens"
-    }
+    head_sets: dict[str, HeadSet] = {}
+    for code in _configured_targets(config, source):
+        head_sets[code] = head_set_for(config, source, code)
+    # Further targets need a head set, unless their policy reads only the tokens of a draft.
+    further = list(targets)
+    if config.target_language:
+        further.append(config.target_language)
+    for code in further:
+        if code not in head_sets and config.policy_for(code).reads != "tokens":
+            head_sets[code] = head_set_for(config, source, code)
     return Resolved(config, head_sets, locate(config.models))
+
+
+def _configured_targets(config: AgentConfig, source: Language) -> list[str]:
+    """Return the codes of all targets that have a head set."""
+    codes = [code for code in config.head_sets if code != ANY]
+    if ANY in config.head_sets:
+        for target in LANGUAGES:
+            if target != source and target.code not in codes:
+                codes.append(target.code)
+    return codes
 
 
 def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
@@ -104,19 +122,25 @@ def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
 def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
     """Return the readout for drafts into ``target``."""
     policy = config.policy_for(target.code)
-    return Readout(head_set.top(policy.top_k), head_set.row, policy.reads == "probabilities")
+    return Readout(
+        heads=head_set.top(policy.top_k),
+        row=head_set.row,
+        probabilities=policy.reads == "probabilities",
+    )
 
 
 def _fitting(
     config: AgentConfig, head_set: HeadSet | None, source: Language, target: str
 ) -> HeadSet:
+    """Return a head set if it fits the model and a direction; reject ``None`` and other sets."""
     direction = f"{source.code}-{target}"
+    # Without a head set, only policies that do not read attention can run.
     if head_set is None:
-        known = ", ".join(config.head_sets) or "none"
+        configured = ", ".join(config.head_sets) or "none"
         without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
         raise HeadSetError(
             f"no head set for {direction}; the configuration contains head_sets for "
-            f"{known}: add one, or set policy.name to one of {', '.join(without)}"
+            f"{configured}: add one, or set policy.name to one of {', '.join(without)}"
         )
     model = config.models.translation
     head_set.check(model.path, None, None, direction, model.revision)

@@ -12,8 +12,9 @@ CHECKOUT_ROOT = PACKAGE_ROOT.parent
 
 def find_path(path: str | Path) -> Path:
     """Look up a relative path in the working directory, the checkout and the wheel."""
-    wanted = _expanded(path)
-    for candidate in (wanted, CHECKOUT_ROOT / wanted, PACKAGE_ROOT / "data" / wanted):
+    relative = _expanded(path)
+    for folder in (Path(), CHECKOUT_ROOT, PACKAGE_ROOT / "data"):
+        candidate = folder / relative
         if candidate.exists():
             return candidate.resolve()
     raise FileNotFoundError(f"{path} is not in {Path.cwd()} or {CHECKOUT_ROOT}")
@@ -33,14 +34,19 @@ def read_text(path: Path) -> str:
     """Read UTF-8 text without its byte order mark; reject other encodings."""
     try:
         data = path.read_bytes()
-        text, bad = data.decode("utf-8-sig"), data.find(b"\0")
     except OSError as error:
         raise ConfigError(f"{path} does not exist or cannot be read ({error.strerror})") from None
+    try:
+        text = data.decode("utf-8-sig")
+        first_bad_byte = data.find(b"\0")
     except UnicodeDecodeError as error:
-        text, bad = "", error.start
-    if bad >= 0:
-        line, kind = data.count(b"\n", 0, bad) + 1, "UTF-16" if b"\0" in data else "ISO-8859-1"
-        fix = f"if the encoding is {kind}, run iconv -f {kind} -t UTF-8 {path} > NEW"
+        text = ""
+        first_bad_byte = error.start
+    if first_bad_byte >= 0:
+        line = data.count(b"\n", 0, first_bad_byte) + 1
+        # Half of the bytes of Latin text in UTF-16 are zero.
+        encoding = "UTF-16" if b"\0" in data else "ISO-8859-1"
+        fix = f"if the encoding is {encoding}, run iconv -f {encoding} -t UTF-8 {path} > NEW"
         raise ConfigError(f"{path} is not UTF-8 text (line {line}); {fix}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -48,12 +54,17 @@ def read_text(path: Path) -> str:
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file, split only at line breaks, as the scorers do."""
     text = read_text(path).removesuffix("\n")
-    return text.split("\n") if text else []
+    if not text:
+        return []
+    return text.split("\n")
 
 
 def known_resources(kind: str, suffix: str) -> list[str]:
     """Return the names of the packaged files of a resource kind, e.g. ``"agent_configs"``."""
-    return sorted({item.stem for folder in _folders(kind) for item in folder.glob(f"*{suffix}")})
+    names: set[str] = set()
+    for folder in _folders(kind):
+        names.update(file.stem for file in folder.glob(f"*{suffix}"))
+    return sorted(names)
 
 
 def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
@@ -68,12 +79,13 @@ def find_resource(kind: str, name: str, suffixes: Sequence[str]) -> Path:
         candidate = folder / f"{name}{suffixes[0]}"
         if path.name == name and candidate.is_file():
             return candidate
-    known = known_resources(kind, suffixes[0])
+    packaged = known_resources(kind, suffixes[0])
     noun = kind.replace("_", " ").rstrip("s")
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else "."
+    hint = "."
+    if nearest := difflib.get_close_matches(name, packaged, n=1):
+        hint = f"; did you mean {nearest[0]}?"
     raise FileNotFoundError(
-        f"no {noun} named {name!r}{hint} Expected one of {', '.join(known) or 'none'}, "
+        f"no {noun} named {name!r}{hint} Expected one of {', '.join(packaged) or 'none'}, "
         f"or the path of a {suffixes[0]} file"
     )
 

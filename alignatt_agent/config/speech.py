@@ -54,47 +54,67 @@ class SpeechConfig(Strict):
     @field_validator("context", mode="before")
     @classmethod
     def _lists_of_terms(cls, value: Any) -> Any:
+        if value is None:
+            return None
         if isinstance(value, str):
             return _read_context(value)
-        lists = value.values() if isinstance(value, dict) else [] if value is None else [value]
-        for terms in lists:
-            if not isinstance(terms, list | tuple) or not all(
-                isinstance(term, str) and term.strip() for term in terms
-            ):
-                raise ValueError(
-                    "expected a list of names and terms (quote those with a colon), or the path "
-                    "of a file or folder that contains them"
-                )
+        if isinstance(value, dict):
+            for terms in value.values():
+                _check_terms(terms)
+        else:
+            _check_terms(value)
         return value
 
     def context_of(self, talk: str = "") -> str:
         """Return the names and terms of a talk, one per line."""
-        name, given = normalize("NFC", talk), self.context  # macOS decomposes accented letters
-        terms = given.get(name, ()) if isinstance(given, dict) else given
+        terms = self.context
+        if isinstance(terms, dict):
+            # macOS decomposes accented letters in names of files.
+            terms = terms.get(normalize("NFC", talk))
         return "\n".join(terms or ())
 
     @property
     def contexts(self) -> dict[str, str]:
         """Return every non-empty context by talk; the key is ``""`` if all talks share one."""
-        talks = self.context if isinstance(self.context, dict) else [""]
-        return {talk: text for talk in talks if (text := self.context_of(talk))}
+        talks = [""]
+        if isinstance(self.context, dict):
+            talks = list(self.context)
+        texts: dict[str, str] = {}
+        for talk in talks:
+            text = self.context_of(talk)
+            if text:
+                texts[talk] = text
+        return texts
+
+
+def _check_terms(terms: Any) -> None:
+    """Reject anything but a list of strings that are not blank."""
+    is_list = isinstance(terms, list | tuple)
+    if not is_list or not all(isinstance(term, str) and term.strip() for term in terms):
+        # YAML reads ``- Term: note`` as a mapping.
+        raise ValueError(
+            "expected a list of names and terms (quote those with a colon), or the path "
+            "of a file or folder that contains them"
+        )
 
 
 def _read_context(path: str) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
     """Read the non-blank lines of a text file, or of every ``TALK.txt`` in a folder."""
     try:
-        found = find_path(path)
+        location = find_path(path)
     except FileNotFoundError as error:
         raise ValueError(
             f"expected a list of names and terms, or a file or folder that contains them: {error}"
         ) from None
-    if not found.is_dir():
-        return _lines(found)
-    texts = {normalize("NFC", file.stem): _lines(file) for file in sorted(found.glob("*.txt"))}
-    if not texts:
-        raise ValueError(f"{found} contains no TALK.txt with names and terms of a talk")
-    return texts
+    if not location.is_dir():
+        return _read_terms(location)
+    terms_by_talk: dict[str, tuple[str, ...]] = {}
+    for file in sorted(location.glob("*.txt")):
+        terms_by_talk[normalize("NFC", file.stem)] = _read_terms(file)
+    if not terms_by_talk:
+        raise ValueError(f"{location} contains no TALK.txt with names and terms of a talk")
+    return terms_by_talk
 
 
-def _lines(file: Path) -> tuple[str, ...]:
+def _read_terms(file: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in read_lines(file) if line.strip())

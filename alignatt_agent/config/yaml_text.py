@@ -57,7 +57,8 @@ def _check_keys(node: yaml.Node, origin: str, seen: set[int]) -> None:
             if not isinstance(key, yaml.ScalarNode):
                 continue
             line = key.start_mark.line + 1
-            name = key.tag, key.value
+            # The number 1 and the text "1" are different keys with the same characters.
+            name = (key.tag, key.value)
             if name in lines:
                 raise ConfigError(
                     f"{origin}: the key {key.value!r} in line {line} is already in line "

@@ -33,12 +33,12 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.checkpoints import weight_bytes
 from alignatt_agent.config.command_line import CONFIG_HELP, page
 from alignatt_agent.config.head_sets import ANY
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.models import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.checks import Check, exit_status
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.options import eager
+from alignatt_agent.machine.nvidia import GIB
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -62,35 +62,54 @@ def examine(
     config: AgentConfig, arguments: argparse.Namespace, runtime: Runtime
 ) -> Iterator[Check]:
     """Run all checks; the engine checks run only if the static checks pass."""
-    static, smaller = [], config.models.asr.smaller
+    static: list[Check] = []
+    smaller = config.models.asr.smaller
     with suppress(ConfigError):  # reported as a check
         config = config.model_copy(update={"models": runtime.planned(config)})
     for check in _static(config, arguments.config, smaller):
         static.append(check)
         yield check
+    # The templates of the models can be read only if the checkpoints are complete.
     if not exit_status(static):
-        static.append(config_checks.check_asking(runtime.resolve(config)))
-        yield static[-1]
+        prompts = config_checks.check_asking(runtime.resolve(config))
+        static.append(prompts)
+        yield prompts
     if arguments.no_engines:
         return
     if exit_status(static):
         yield Check("engines", "warn", "not started", "first fix the failed checks above")
     elif arguments.speakers:
-        from alignatt_agent.doctor import speakers
-
-        targets = arguments.target or [code for code in config.head_sets if code != ANY]
-        if not targets or min(arguments.speakers) < 1:
-            raise ConfigError("expected at least 1 stream in --speakers and 1 target language")
-        resolved = runtime.resolve(config, targets)
-        given = arguments.devset, targets, arguments.speakers
-        yield from speakers.examine(runtime, resolved, *given)
+        yield from _examine_speakers(config, arguments, runtime)
     else:
-        from alignatt_agent.doctor import engine_checks, prove
+        yield from _examine_engines(config, runtime)
 
-        resolved = runtime.resolve(config)
-        yield from engine_checks.examine(runtime, resolved)
-        if eager("translation", resolved.checkpoints.translation) == AUTO:
-            yield from prove.examine(resolved, reference=False)
+
+def _examine_speakers(
+    config: AgentConfig, arguments: argparse.Namespace, runtime: Runtime
+) -> Iterator[Check]:
+    from alignatt_agent.doctor import speakers
+
+    targets = arguments.target or [code for code in config.head_sets if code != ANY]
+    if not targets or min(arguments.speakers) < 1:
+        raise ConfigError("expected at least 1 stream in --speakers and 1 target language")
+    resolved = runtime.resolve(config, targets)
+    yield from speakers.examine(
+        runtime=runtime,
+        resolved=resolved,
+        devset=arguments.devset,
+        targets=targets,
+        counts=arguments.speakers,
+    )
+
+
+def _examine_engines(config: AgentConfig, runtime: Runtime) -> Iterator[Check]:
+    from alignatt_agent.doctor import engine_checks, prove
+
+    resolved = runtime.resolve(config)
+    yield from engine_checks.examine(runtime, resolved)
+    if eager("translation", resolved.checkpoints.translation) == AUTO:
+        # The engine checks have already compared the eager mode with Transformers.
+        yield from prove.examine(resolved, reference=False)
 
 
 def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Check]:
@@ -98,13 +117,14 @@ def _static(config: AgentConfig, name: str, smaller: str | None) -> Iterator[Che
     yield from machine_checks.check_versions(machine)
     yield machine_checks.check_torchvision(machine)
     yield from machine_checks.check_device(machine)
-    found, located = config_checks.check_checkpoints(config, name, smaller)
-    yield from found
+    checks, located = config_checks.check_checkpoints(config, name, smaller)
+    yield from checks
     weights = {role: weight_bytes(model) for role, model in located.items()}
     yield config_checks.check_memory(machine, config, weights)
     yield from config_checks.check_types(machine, config)
-    translation = located.get("translation")
-    shape = config_checks.decoder_shape(translation) if translation else None
+    shape = None
+    if "translation" in located:
+        shape = config_checks.decoder_shape(located["translation"])
     yield from config_checks.check_head_sets(config, shape)
 
 
@@ -118,13 +138,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.gpu is not None:
         if not 0 < arguments.gpu < 10_000:
             raise ConfigError(f"--gpu: got {arguments.gpu:g}, expected GiB, such as 24")
-        found = plan(config, arguments.gpu * GIB)
-        print("\n".join(found.lines()))
-        return int(not found.shares)
-    checks = []
+        memory_plan = plan(config, arguments.gpu * GIB)
+        print("\n".join(memory_plan.lines()))
+        return 0 if memory_plan.shares else 1
+    checks: list[Check] = []
     for check in examine(config, arguments, Runtime()):
         checks.append(check)
         print(check, flush=True)
     failed = [check.name for check in checks if check.status == "FAIL"]
-    print(f"\nfailed: {', '.join(failed)}" if failed else "\nno check failed")
+    if failed:
+        print(f"\nfailed: {', '.join(failed)}")
+    else:
+        print("\nno check failed")
     return exit_status(checks)

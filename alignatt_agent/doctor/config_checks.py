@@ -9,17 +9,20 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, identity, is_hub_id, locate_one
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.models import SHARE
 from alignatt_agent.config.resolved import Resolved, head_set_for
-from alignatt_agent.doctor.checks import Check
+from alignatt_agent.doctor.checks import Check, Status
 from alignatt_agent.doctor.machine_checks import Machine
 from alignatt_agent.engine.memory_plan import plan
 from alignatt_agent.engine.model_sizes import UnknownSizeError
+from alignatt_agent.machine.nvidia import GIB
 from alignatt_agent.types import AlignAttError
 
 _BFLOAT16_SINCE = 8.0
 """Lowest compute capability for which vLLM supports bfloat16."""
+
+_MEMORY = "memory of the engines"
+"""Name of the check of the engines' memory, until their shares are known."""
 
 
 def check_checkpoints(
@@ -30,45 +33,58 @@ def check_checkpoints(
     ``smaller`` is the configured ``models.asr.smaller``, which may have replaced ``models.asr``.
     """
     checks: list[Check] = []
-    found: dict[str, ModelConfig] = {}
+    located_models: dict[str, ModelConfig] = {}
     for role in config.models.roles:
         model: ModelConfig = getattr(config.models, role)
         title = f"{role} checkpoint"
         try:
             path = locate_one(model)
         except CheckpointError as error:
-            what, _, fix = str(error).partition("; ")
-            fix = f"run `alignatt fetch {name}`" if is_hub_id(model) else fix
-            checks.append(Check(title, "FAIL", what, fix))
+            problem, _, fix = str(error).partition("; ")
+            if is_hub_id(model):
+                # The whole configuration, because further checkpoints may be missing.
+                fix = f"run `alignatt fetch {name}`"
+            checks.append(Check(title, "FAIL", problem, fix))
             continue
         located = model.model_copy(update={"path": str(path), "revision": None})
-        found[role] = located
-        pinned = model.revision or model.path.startswith((".", "/", "~")) or "#" in model.path
+        located_models[role] = located
         fix = f"set models.{role}.revision to {path.name}"
         if model.path == smaller:
             fix = f"set models.asr.smaller to {smaller}@{path.name}"
-        kept = bool(pinned) or "snapshots" not in path.parts
-        here = identity(model, located)
-        checks.append(Check.judged(title, kept, here, f"pin it: {fix}", "warn"))
-    return checks, found
+        pinned = _is_pinned(model, path)
+        content = identity(model, located)
+        checks.append(Check.judged(title, pinned, content, f"pin it: {fix}", "warn"))
+    return checks, located_models
+
+
+def _is_pinned(model: ModelConfig, path: Path) -> bool:
+    """Return whether a new commit on the hub cannot change the checkpoint at ``path``."""
+    if model.revision:
+        return True
+    if model.path.startswith((".", "/", "~")) or "#" in model.path:
+        return True
+    # The hub's cache keeps the files of each commit in a folder below ``snapshots``.
+    return "snapshots" not in path.parts
 
 
 def check_types(machine: Machine, config: AgentConfig) -> list[Check]:
     """Check that the GPU supports the computation type of each model."""
-    models, checks = config.models, []
-    asked = [role for role in models.engine_roles if getattr(models, role).dtype == "bfloat16"]
-    for gpu in machine.gpus[:1]:
-        if 0 < gpu.capability < _BFLOAT16_SINCE:
-            found = (
-                f"bfloat16 on {gpu.name} with compute capability {gpu.capability:.1f}: "
-                f"bfloat16 needs {_BFLOAT16_SINCE} (Ampere) or higher"
-            )
-            fix = (
-                "set dtype to float16 (float32 for Gemma-3, which vLLM rejects in float16), "
-                "or use a newer GPU"
-            )
-            checks += [Check(f"{role} dtype", "FAIL", found, fix) for role in asked]
-    return checks
+    if not machine.gpus:
+        return []
+    gpu = machine.gpus[0]  # all engines share the first GPU
+    if not 0 < gpu.capability < _BFLOAT16_SINCE:
+        return []
+    problem = (
+        f"bfloat16 on {gpu.name} with compute capability {gpu.capability:.1f}: "
+        f"bfloat16 needs {_BFLOAT16_SINCE} (Ampere) or higher"
+    )
+    fix = (
+        "set dtype to float16 (float32 for Gemma-3, which vLLM rejects in float16), "
+        "or use a newer GPU"
+    )
+    roles = config.models.engine_roles
+    affected = [role for role in roles if getattr(config.models, role).dtype == "bfloat16"]
+    return [Check(f"{role} dtype", "FAIL", problem, fix) for role in affected]
 
 
 def check_asking(resolved: Resolved) -> Check:
@@ -83,37 +99,51 @@ def check_asking(resolved: Resolved) -> Check:
 
 def check_memory(machine: Machine, config: AgentConfig, weights: Mapping[str, int]) -> Check:
     """Compare the engines' memory with the free memory; ``weights`` maps roles to bytes."""
-    name = "memory of the engines"
     if machine.extra == "cuda":
-        if not machine.gpus:
-            return Check(name, "warn", "not compared: there is no GPU")
-        try:
-            fitting = plan(config, machine.gpus[0].total, machine.gpus[0].free)
-        except UnknownSizeError as error:
-            return Check(name, "warn", str(error), f"set models.*.engine.{SHARE} to numbers")
-        if fitting.shares:
-            listing = " + ".join(f"{role} {share:g}" for role, share in fitting.shares.items())
-            return Check(SHARE, "ok", f"{listing} of {fitting.total / GIB:.1f} GiB")
-        return Check.failed(SHARE, fitting.refusal())
+        return _check_gpu_memory(machine, config)
     space = machine.kv_space or "1"
     if not space.isdigit() or int(space) < 1:
-        found = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
-        return Check(name, "FAIL", found, "run `export VLLM_CPU_KVCACHE_SPACE=1`")
-    count, files, free = len(config.models.engine_roles), sum(weights.values()), machine.free_memory
-    listing = f"{count} caches of {space} GiB and {files / GIB:.1f} GiB of weights"
-    listing += f", {free / GIB:.1f} GiB free"
+        problem = f"VLLM_CPU_KVCACHE_SPACE is {space!r}, expected whole GiB"
+        return Check(_MEMORY, "FAIL", problem, "run `export VLLM_CPU_KVCACHE_SPACE=1`")
+    engine_count = len(config.models.engine_roles)
+    weight_size = sum(weights.values())
+    cache_size = engine_count * int(space) * GIB
+    listing = (
+        f"{engine_count} caches of {space} GiB and {weight_size / GIB:.1f} GiB of weights, "
+        f"{machine.free_memory / GIB:.1f} GiB free"
+    )
+    fits = cache_size + weight_size <= machine.free_memory
     fix = "lower VLLM_CPU_KVCACHE_SPACE, stop other programs, or use smaller models"
-    return Check.judged(name, count * int(space) * GIB + files <= free, listing, fix)
+    return Check.judged(_MEMORY, fits, listing, fix)
+
+
+def _check_gpu_memory(machine: Machine, config: AgentConfig) -> Check:
+    """Check whether the shares of the engines fit into the free memory of the first GPU."""
+    if not machine.gpus:
+        return Check(_MEMORY, "warn", "not compared: there is no GPU")
+    gpu = machine.gpus[0]
+    try:
+        memory_plan = plan(config, gpu.total, gpu.free)
+    except UnknownSizeError as error:
+        return Check(_MEMORY, "warn", str(error), f"set models.*.engine.{SHARE} to numbers")
+    if not memory_plan.shares:
+        return Check.failed(SHARE, memory_plan.refusal())
+    listing = " + ".join(f"{role} {share:g}" for role, share in memory_plan.shares.items())
+    return Check(SHARE, "ok", f"{listing} of {memory_plan.total / GIB:.1f} GiB")
 
 
 def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[Check]:
     """Check that every configured head set fits the layers and heads of the translation model."""
     if not config.head_sets:
+        # A policy that reads only the tokens of a draft needs no heads.
+        status: Status = "FAIL"
+        if config.policy.reads == "tokens":
+            status = "warn"
         fix = "add a head set for each target language under head_sets"
-        failed = config.policy.reads != "tokens"
-        return [Check("head sets", "FAIL" if failed else "warn", "none is configured", fix)]
-    source, model = language(config.source_language), config.models.translation
-    checks = []
+        return [Check("head sets", status, "none is configured", fix)]
+    source = language(config.source_language)
+    model = config.models.translation
+    checks: list[Check] = []
     for code in config.head_sets:
         name = f"head set {source.code}-{code}"
         try:
@@ -123,18 +153,21 @@ def check_head_sets(config: AgentConfig, shape: tuple[int, int] | None) -> list[
         except HeadSetError as error:
             checks.append(Check.failed(name, error, f"correct head_sets.{code}"))
             continue
-        found = f"{head_set.name}: {config.policy_for(code).top_k} heads, row {head_set.row}"
-        found += " (provisional)" * head_set.provisional
+        listing = f"{head_set.name}: {config.policy_for(code).top_k} heads, row {head_set.row}"
+        if head_set.provisional:
+            listing += " (provisional)"
         if head_set.prompt_sha256 in (None, config.prompt.digest(source.code, code)):
-            checks.append(Check(name, "ok", found))
+            checks.append(Check(name, "ok", listing))
         else:
+            listing += ", calibrated with another prompt"
             fix = "calibrate with the configuration's prompt: `alignatt calibrate run --config`"
-            checks.append(Check(name, "warn", found + ", calibrated with another prompt", fix))
+            checks.append(Check(name, "warn", listing, fix))
     return checks
 
 
 def decoder_shape(model: ModelConfig) -> tuple[int, int]:
     """Return the numbers of decoder layers and heads per layer, from ``config.json``."""
     config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
-    text = config.get("text_config", config)
-    return text["num_hidden_layers"], text["num_attention_heads"]
+    # Models with an audio or image tower keep the decoder's shape one level deeper.
+    decoder = config.get("text_config", config)
+    return decoder["num_hidden_layers"], decoder["num_attention_heads"]

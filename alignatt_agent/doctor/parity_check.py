@@ -10,13 +10,13 @@ from transformers import AutoConfig
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import weight_bytes
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.doctor.checks import Check
 from alignatt_agent.doctor.machine_checks import free_memory
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.transformers_engine import TransformersEngine
-from alignatt_agent.types import AttentionRows, Draft, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.machine.nvidia import GIB
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt
+from alignatt_agent.types.engines import DraftRequest, Readout
 
 PARITY_TOKENS = 8
 """Length of the drafts whose rows are compared, in tokens."""
@@ -53,6 +53,10 @@ class Case:
     prompt: Prompt
     readout: Readout
 
+    def request(self, max_tokens: int) -> DraftRequest:
+        """Return the request for a draft with these rows."""
+        return DraftRequest(self.prompt, max_tokens, self.readout)
+
 
 def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype: str) -> Check:
     """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
@@ -61,37 +65,49 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
     paper's bound or the rounding noise of Transformers, whichever is larger.
     """
     name = "rows against Transformers"
-    loads = 1 if dtype == "float32" else 2
-    need, free = weight_bytes(model) * 2 * loads, free_memory()
-    if need > free:
-        found = f"skipped: the reference needs {need / GIB:.1f} GiB; {free / GIB:.1f} GiB are free"
-        return Check(name, "warn", found, "free main memory, and run the command again")
-    answers = [drafts.draft(case.prompt, PARITY_TOKENS, case.readout) for case in cases]
-    asked = [
-        (case, answer) for case, answer in zip(cases, answers, strict=True) if answer.token_ids
-    ]
-    if not asked:
+    needed, free = _reference_memory(model, dtype), free_memory()
+    if needed > free:
+        sizes = f"the reference needs {needed / GIB:.1f} GiB; {free / GIB:.1f} GiB are free"
+        fix = "free main memory, and run the command again"
+        return Check(name, "warn", f"skipped: {sizes}", fix)
+    drafted: list[tuple[Case, Draft]] = []
+    for case in cases:
+        draft = drafts.draft(case.request(PARITY_TOKENS))
+        if draft.token_ids:
+            drafted.append((case, draft))
+    if not drafted:
         return Check(name, "warn", "nothing was compared: all drafts are empty")
-    expected, gap = _reference(model, dtype, asked), Gap()
-    for (_, answer), rows in zip(asked, expected, strict=True):
-        assert answer.rows is not None
-        gap.add(answer.rows, rows)
-    found = f"{dtype}: max |dA| {gap.largest:.1e}, mean {gap.mean:.1e}"
+    expected = _reference(model, dtype, drafted)
+    gap = Gap()
+    for (_, draft), rows in zip(drafted, expected, strict=True):
+        assert draft.rows is not None
+        gap.add(draft.rows, rows)
+    summary = f"{dtype}: max |dA| {gap.largest:.1e}, mean {gap.mean:.1e}"
     if dtype == "float32":
         problems = gap.missed_exactness()
     else:
         floor = Gap()
-        for rows, exact in zip(expected, _reference(model, "float32", asked), strict=True):
+        for rows, exact in zip(expected, _reference(model, "float32", drafted), strict=True):
             floor.add(rows, exact)
-        found += f" (noise floor {floor.mean:.1e})"
+        summary += f" (noise floor {floor.mean:.1e})"
         problems = gap.missed_mean(floor)
     if not problems:
-        return Check(name, "ok", found)
-    if different := different_models(*logprob_gap(drafts, model, cases, dtype)):
-        return Check(name, "FAIL", "; ".join([found, *different]), OTHER_MODEL)
+        return Check(name, "ok", summary)
+    # Rows can differ although the capture is correct, if the implementations of the model differ.
+    largest, bound = logprob_gap(drafts, model, cases, dtype)
+    if different := different_models(largest, bound):
+        return Check(name, "FAIL", "; ".join([summary, *different]), OTHER_MODEL)
     if dtype == "float32" and (rounded := bfloat16_constants(model.path, gap.largest)):
-        return Check(name, "warn", "; ".join([found, *rounded]), OTHER_TYPE)
-    return Check(name, "FAIL", "; ".join([found, *problems]), REPORT_ROWS)
+        return Check(name, "warn", "; ".join([summary, *rounded]), OTHER_TYPE)
+    return Check(name, "FAIL", "; ".join([summary, *problems]), REPORT_ROWS)
+
+
+def _reference_memory(model: ModelConfig, dtype: str) -> int:
+    """Return the main memory that the reference needs, in bytes."""
+    # Checkpoints in bfloat16 double in float32.
+    float32_bytes = weight_bytes(model) * 2
+    # Outside float32, the model is loaded in both types.
+    return float32_bytes if dtype == "float32" else 2 * float32_bytes
 
 
 def logprob_gap(
@@ -102,25 +118,43 @@ def logprob_gap(
     Returns the largest difference and its bound. Outside float32, the bound is at least four times
     the rounding noise of Transformers.
     """
-    answers = [(case.prompt, drafts.sampled(case.prompt, PARITY_TOKENS)) for case in cases]
-    known = [np.array([next(iter(found.values())) for _, best in answers for found in best])]
-    for kind in dict.fromkeys((dtype, "float32")):
-        engine = TransformersEngine(model.path, dtype=kind)
-        theirs = []
-        for prompt, best in answers:
-            ids = [next(iter(found)) for found in best]
-            theirs.append(engine.logprobs(prompt, ids)[range(len(ids)), ids])
-        known.append(np.concatenate(theirs))
-    ours, same, *exact = known
-    noise = float(np.abs(same - exact[0]).max()) if exact else 0.0
-    return float(np.abs(ours - same).max()), max(MAX_LOGPROB, 4 * noise)
+    sampled: list[tuple[Prompt, list[int]]] = []
+    vllm_logprobs: list[float] = []
+    for case in cases:
+        token_ids: list[int] = []
+        for best in drafts.sampled(case.prompt, PARITY_TOKENS):
+            # The candidates at a position are in descending order of probability.
+            token_id, logprob = next(iter(best.items()))
+            token_ids.append(token_id)
+            vllm_logprobs.append(logprob)
+        sampled.append((case.prompt, token_ids))
+    expected = _reference_logprobs(model, dtype, sampled)
+    noise = 0.0
+    if dtype != "float32":
+        exact = _reference_logprobs(model, "float32", sampled)
+        noise = float(np.abs(expected - exact).max())
+    gap = float(np.abs(np.array(vllm_logprobs) - expected).max())
+    return gap, max(MAX_LOGPROB, 4 * noise)
+
+
+def _reference_logprobs(
+    model: ModelConfig, dtype: str, sampled: Sequence[tuple[Prompt, list[int]]]
+) -> FloatArray:
+    """Return Transformers' log-probabilities of all tokens ``[tokens]``, after their prompts."""
+    engine = TransformersEngine(model.path, dtype=dtype)
+    by_prompt: list[FloatArray] = []
+    for prompt, token_ids in sampled:
+        logprobs = engine.logprobs(prompt, token_ids)  # [tokens, vocabulary]
+        by_prompt.append(logprobs[range(len(token_ids)), token_ids])
+    return np.concatenate(by_prompt)
 
 
 def _reference(
-    model: ModelConfig, dtype: str, asked: Sequence[tuple[Case, Draft]]
+    model: ModelConfig, dtype: str, drafted: Sequence[tuple[Case, Draft]]
 ) -> list[AttentionRows]:
+    """Return Transformers' attention rows of the tokens of drafts."""
     engine = TransformersEngine(model.path, dtype=dtype)
-    return [engine.rows(case.prompt, answer.token_ids, case.readout) for case, answer in asked]
+    return [engine.rows(case.prompt, draft.token_ids, case.readout) for case, draft in drafted]
 
 
 @dataclass
@@ -139,13 +173,13 @@ class Gap:
         gap = np.abs(ours.source - theirs.source, dtype=np.float64)
         if not gap.size:
             return
-        masses = [ours.prompt - theirs.prompt, ours.suffix - theirs.suffix]
+        outside_source = [ours.prompt - theirs.prompt, ours.suffix - theirs.suffix]
         weights = self.weights + gap.size
         self.mean = float((self.mean * self.weights + gap.sum()) / weights)
         self.weights = weights
         # np.maximum, unlike max, propagates NaN.
         self.largest = float(np.maximum(self.largest, gap.max()))
-        self.mass = float(np.maximum(self.mass, np.abs(masses).max()))
+        self.mass = float(np.maximum(self.mass, np.abs(outside_source).max()))
         visible = theirs.source.sum(-1) > 0  # a span outside the sliding window has no peak
         same = ours.source.argmax(-1) == theirs.source.argmax(-1)
         self.rows += int(visible.sum())
@@ -194,4 +228,6 @@ def bfloat16_constants(path: str, largest: float) -> list[str]:
 
 def missed(what: str, same: int, total: int) -> list[str]:
     """Return a message with the number of equal items, unless all are equal."""
-    return [f"{what}: {same} of {total} are equal"] if same < total else []
+    if same >= total:
+        return []
+    return [f"{what}: {same} of {total} are equal"]

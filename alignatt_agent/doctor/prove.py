@@ -15,11 +15,9 @@ exit status: 0 success; 1 the eager mode is wrong; 2 failure before the start
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import takewhile
-from operator import eq
 from typing import Any
 
 import numpy as np
@@ -34,6 +32,7 @@ from alignatt_agent.doctor.parity_check import MAX_LOGPROB, REPORT_ROWS, Case, G
 from alignatt_agent.engine import proof
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, EngineError
 
@@ -64,78 +63,94 @@ def examine(resolved: Resolved, reference: bool = True) -> Iterator[Check]:
     model, heads = resolved.checkpoints.translation, resolved.heads
     transcribes = resolved.checkpoints.asr_is_translation
     eager: Observed | None = None
-    modes: dict[str, Any] = {}
+    verdicts: dict[str, Any] = {}
     if not heads:
         yield Check("modes", "warn", "not compared: no head set is configured")
         return
-    for mode in proof.CPU_MODES if on_cpu() else proof.GPU_MODES:
-        name, served, found = f"mode: {mode}", None, None
+    # The eager mode is the first one; the other modes are compared with it.
+    modes = proof.CPU_MODES if on_cpu() else proof.GPU_MODES
+    for mode in modes:
+        name = f"mode: {mode}"
+        served: ServedModel | None = None
+        observed: Observed | None = None
         try:
             started = model.model_copy(update={"engine": proof.in_mode(model, mode)})
             served = start_model("translation", started, heads, transcribes)
-            asked, dtype = cases(resolved, served.tokenizer()), served.config.dtype
-            exact = str(dtype) == "torch.float32"
+            prompts = cases(resolved, served.tokenizer())
+            dtype = str(served.config.dtype).removeprefix("torch.")
             drafts = DraftEngine(served, heads)
             if eager is None and reference:
-                check = parity(drafts, model, asked, str(dtype).removeprefix("torch."))
+                check = parity(drafts, model, prompts, dtype)
                 yield check
                 if check.status == "FAIL":
                     return
-            found = observe(drafts, asked, resolved.config.max_draft_tokens)
-            problems = differences(eager or found, found, exact)
-            eager = eager or (None if problems else found)
+            observed = observe(drafts, prompts, resolved.config.max_draft_tokens)
+            # Compared with itself, the eager mode shows whether concurrent drafts are the same.
+            problems = differences(eager or observed, observed, dtype == "float32")
+            if eager is None and not problems:
+                eager = observed
         except EngineError as error:
             problems = [str(error).splitlines()[0]]
         finally:
             if served is not None:
                 served.shutdown()
-        ms = round(found.ms, 2) if found else None
-        modes[mode] = {"ms": ms, "problems": problems}
-        said = f"refused: {'; '.join(problems)}" if problems else f"{ms} ms per token"
+        ms = round(observed.ms, 2) if observed else None
+        verdicts[mode] = {"ms": ms, "problems": problems}
+        result = f"{ms} ms per token"
+        if problems:
+            result = f"refused: {'; '.join(problems)}"
         if eager is None:
-            yield Check(name, "FAIL", said, REPORT_ROWS)
+            yield Check(name, "FAIL", result, REPORT_ROWS)
             return
         fix = "none needed: engines do not use this mode"
-        yield Check.judged(name, not problems, said, fix, "warn")
+        yield Check.judged(name, not problems, result, fix, "warn")
     about = proof.subject(model, heads)
-    path = proof.write(about, modes)
+    path = proof.write(about, verdicts)
     yield Check("verdict", "ok", f"engines start in mode {proof.fastest(about)!r} (see {path})")
 
 
-def observe(drafts: DraftEngine, asked: Sequence[Case], tokens: int) -> Observed:
+def observe(drafts: DraftEngine, cases: Sequence[Case], tokens: int) -> Observed:
     """Draft every case with at most ``tokens`` tokens; measure speed and noise."""
-    answers: list[Draft] = []
-    for count in (1, len(asked)):
-        with ThreadPoolExecutor(count) as threads:
-            answers += threads.map(
-                lambda case: drafts.draft(case.prompt, tokens, case.readout), asked
-            )
+
+    def draft(case: Case) -> Draft:
+        return drafts.draft(case.request(tokens))
+
+    one_by_one = [draft(case) for case in cases]
+    # A batch of several requests runs other kernels, and other CUDA graphs.
+    with ThreadPoolExecutor(len(cases)) as threads:
+        concurrent = list(threads.map(draft, cases))
     noise = Gap()
-    for case, answer in zip(asked, answers, strict=False):
-        if answer.rows is not None and answer.token_ids:
-            noise.add(answer.rows, drafts.rows(case.prompt, answer.token_ids, case.readout))
-    best = [drafts.sampled(case.prompt, tokens) for case in asked]
-    return Observed(answers, best, ms_per_token(drafts, asked, tokens), noise)
+    for case, single in zip(cases, one_by_one, strict=True):
+        if single.rows is not None and single.token_ids:
+            noise.add(single.rows, drafts.rows(case.prompt, single.token_ids, case.readout))
+    return Observed(
+        drafts=one_by_one + concurrent,
+        best=[drafts.sampled(case.prompt, tokens) for case in cases],
+        ms=ms_per_token(drafts, cases, tokens),
+        noise=noise,
+    )
 
 
-def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
+def differences(eager: Observed, mode: Observed, exact: bool) -> list[str]:
     """Return the errors of a mode; near-ties may differ unless ``exact`` (float32)."""
-    gap, moved, logs, count = Gap(), 0, 0.0, len(eager.best)
-    for place, ours in enumerate(other.drafts):
-        theirs, best = eager.drafts[place % count], eager.best[place % count]
-        same = sum(1 for _ in takewhile(bool, map(eq, ours.token_ids, theirs.token_ids)))
-        if ours.token_ids != theirs.token_ids:
-            two = sorted(best[same].values()) if same < len(best) else [-np.inf, 0.0]
-            moved += exact or two[-1] - two[0] > MAX_TIE
-        assert ours.rows is not None
-        assert theirs.rows is not None
-        gap.add(ours.rows[:same], theirs.rows[:same])
-    for pair in zip(other.best, eager.best, strict=True):
-        for one, another in zip(*pair, strict=False):
-            gaps = [abs(one[token] - another[token]) for token in one.keys() & another.keys()]
-            logs = float(np.maximum(logs, max(gaps, default=np.inf)))
-            if next(iter(one)) != next(iter(another)):
-                break  # later positions have a different context
+    gap = Gap()
+    different_drafts = 0
+    case_count = len(eager.best)
+    for place, draft in enumerate(mode.drafts):
+        # All drafts, also the concurrent ones, are compared with the eager mode's first ones.
+        case = place % case_count
+        expected = eager.drafts[case]
+        same = _common_prefix(draft.token_ids, expected.token_ids)
+        is_different = draft.token_ids != expected.token_ids
+        if is_different and (exact or _is_decided(eager.best[case], same)):
+            different_drafts += 1
+        assert draft.rows is not None
+        assert expected.rows is not None
+        gap.add(draft.rows[:same], expected.rows[:same])
+    logprob_gap = 0.0
+    for ours, theirs in zip(mode.best, eager.best, strict=True):
+        # np.maximum, unlike max, propagates NaN.
+        logprob_gap = float(np.maximum(logprob_gap, _logprob_gap(ours, theirs)))
     if exact:
         problems, bound = gap.missed_exactness(), MAX_LOGPROB
     else:
@@ -144,11 +159,46 @@ def differences(eager: Observed, other: Observed, exact: bool) -> list[str]:
             problems.append(f"max |dA| {gap.largest:.1e} > {MAX_ROW:.0e} and > 4 times the noise")
     if not gap.rows:
         problems.append("no row was compared")
-    if moved:
-        problems.append(f"{moved} of {len(other.drafts)} drafts differ")
-    if not logs <= bound:
-        problems.append(f"log-probabilities differ by {logs:.1e} > {bound:.0e}")
+    if different_drafts:
+        problems.append(f"{different_drafts} of {len(mode.drafts)} drafts differ")
+    if not logprob_gap <= bound:
+        problems.append(f"log-probabilities differ by {logprob_gap:.1e} > {bound:.0e}")
     return problems
+
+
+def _common_prefix(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """Return the number of equal token ids before the first difference."""
+    count = 0
+    for our_id, their_id in zip(ours, theirs, strict=False):
+        if our_id != their_id:
+            break
+        count += 1
+    return count
+
+
+def _is_decided(best: Sequence[Mapping[int, float]], position: int) -> bool:
+    """Return whether rounding cannot swap the two best tokens at a position."""
+    if position >= len(best):
+        return True
+    logprobs = sorted(best[position].values())
+    return logprobs[-1] - logprobs[0] > MAX_TIE
+
+
+def _logprob_gap(
+    ours: Sequence[Mapping[int, float]], theirs: Sequence[Mapping[int, float]]
+) -> float:
+    """Return the largest difference between log-probabilities of the same tokens.
+
+    Infinite if no token at a position is the same.
+    """
+    largest = 0.0
+    for our_best, their_best in zip(ours, theirs, strict=False):
+        shared = our_best.keys() & their_best.keys()
+        gaps = [abs(our_best[token_id] - their_best[token_id]) for token_id in shared]
+        largest = float(np.maximum(largest, max(gaps, default=np.inf)))
+        if next(iter(our_best)) != next(iter(their_best)):
+            break  # later positions have a different context
+    return largest
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -163,7 +213,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from transformers.utils import logging  # reads the environment when it is imported
 
     logging.disable_progress_bar()
-    config, checks = load_config(build_parser().parse_args(argv).config), []
+    arguments = build_parser().parse_args(argv)
+    config = load_config(arguments.config)
+    checks: list[Check] = []
     for check in examine(Runtime().resolve(config)):
         checks.append(check)
         print(check, flush=True)

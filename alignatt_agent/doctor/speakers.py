@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +45,17 @@ def examine(
     counts: Sequence[int],
 ) -> Iterator[Check]:
     """Translate excerpts in concurrent streams; yield a check for each number in ``counts``."""
-    listed, found = excerpts(devset, targets, max(counts), SECONDS), []
+    recordings = excerpts(devset, targets, max(counts), SECONDS)
+    rows: list[dict[str, Any]] = []
     with closing(runtime):
         engines = runtime.load(resolved)
-        alone = [speak(resolved, engines, one) for one in tqdm(listed, "one by one", leave=False)]
+        progress = tqdm(recordings, "one by one", leave=False)
+        alone = [speak(resolved, engines, excerpt) for excerpt in progress]
         for count in sorted(set(counts)):
-            row = at_once(resolved, [engines] * count, listed[:count], alone)
-            found.append(row)
+            row = at_once(resolved, [engines] * count, recordings[:count], alone)
+            rows.append(row)
             yield _check(row)
-    most = knee(found)
+    most = knee(rows)
     chunk = f"95 % of the chunks of {resolved.config.chunk_ms} ms end before the next one arrives"
     fix = "raise chunk_ms, or run on a faster device"
     yield Check.judged("speakers", most > 0, f"this machine serves {most}: {chunk}", fix, "warn")
@@ -62,30 +63,37 @@ def examine(
 
 def _check(row: Mapping[str, Any]) -> Check:
     count = row["streams"]
-    name, lag = f"{count} streams", f"lag {row['lag_p50_s']:.2f} s (p95 {row['lag_p95_s']:.2f} s)"
-    found = f"{row['identical']} of {count} emit the same output as a single stream; {lag}"
+    name = f"{count} streams"
+    lag = f"lag {row['lag_p50_s']:.2f} s (p95 {row['lag_p95_s']:.2f} s)"
+    summary = f"{row['identical']} of {count} emit the same output as a single stream; {lag}"
+    # Streams without any unit are equal to each other, too.
     if row["identical"] < count or not row["units"]:
         fix = "run fewer streams: concurrent streams change the output. Report this result"
-        return Check(name, "FAIL", found, fix)
-    return Check(name, "ok" if row["kept_up"] else "warn", found)
+        return Check(name, "FAIL", summary, fix)
+    return Check(name, "ok" if row["kept_up"] else "warn", summary)
 
 
 def excerpts(devset: Path, targets: Sequence[str], count: int, seconds: float) -> list[Excerpt]:
     """Cut ``count`` excerpts of ``seconds`` s; cycle through the talks and through the targets."""
-    talks, frames = load_devset(devset, ()).talks, int(seconds * SAMPLE_RATE)
-    listed = [soundfile.read(talk.wav, dtype="float32")[0] for talk in talks]
-    found = []
-    for number, (talk, target) in enumerate(islice(zip(cycle(listed), cycle(targets)), count)):
-        begin = number // len(listed) * frames * 2 // 3
-        begin = min(begin, max(0, len(talk) - frames))
-        found.append((talk[begin : begin + frames], target))
-    return found
+    length = int(seconds * SAMPLE_RATE)
+    recordings: list[FloatArray] = []
+    for talk in load_devset(devset, ()).talks:
+        samples, _ = soundfile.read(talk.wav, dtype="float32")
+        recordings.append(samples)
+    cut: list[Excerpt] = []
+    for number in range(count):
+        samples = recordings[number % len(recordings)]
+        # In each round through the talks, excerpts begin two thirds of an excerpt later.
+        begin = number // len(recordings) * length * 2 // 3
+        begin = min(begin, max(0, len(samples) - length))
+        cut.append((samples[begin : begin + length], targets[number % len(targets)]))
+    return cut
 
 
 def at_once(
     resolved: Resolved,
     engines: Sequence[Engines],
-    listed: Sequence[Excerpt],
+    recordings: Sequence[Excerpt],
     alone: Sequence[Emitted] = (),
 ) -> dict[str, Any]:
     """Translate excerpts in real time, each on its item of ``engines``, with staggered starts.
@@ -93,34 +101,48 @@ def at_once(
     Returns the number of streams with the same output as ``alone``, the seconds of audio translated
     per second, the lag of emissions, and whether all streams kept up.
     """
-    count, chunk_s, begin = len(listed), resolved.config.chunk_ms / 1000, time.perf_counter()
+    count = len(recordings)
+    chunk_s = resolved.config.chunk_ms / 1000
+    begin = time.perf_counter()
+    # Real speakers do not start together, so the chunks of different streams arrive in turn.
     starts = [begin + chunk_s * place / count for place in range(count)]
     with ThreadPoolExecutor(count) as pool:
-        crowd = list(pool.map(partial(speak, resolved), engines, listed, starts))
+        streams = list(pool.map(partial(speak, resolved), engines, recordings, starts))
     seconds = time.perf_counter() - begin
-    audio_s = sum(len(audio) for audio, _ in listed) / SAMPLE_RATE
-    pairs = zip(alone, crowd, strict=False)
-    lags = [lag for stream in crowd for lag in stream.lags]
-    p50, p95 = (float(value) for value in np.percentile(lags, [50, 95]))
+    audio_s = sum(len(audio) for audio, _ in recordings) / SAMPLE_RATE
+    identical = 0
+    for single, concurrent in zip(alone, streams, strict=False):
+        if single.units == concurrent.units:
+            identical += 1
+    unit_count = 0
+    lags: list[float] = []
+    for stream in streams:
+        unit_count += sum(map(len, stream.units))
+        lags += stream.lags
+    lag_p50 = float(np.percentile(lags, 50))
+    lag_p95 = float(np.percentile(lags, 95))
     return {
         "streams": count,
-        "identical": sum(one.units == other.units for one, other in pairs),
-        "units": sum(len(units) for stream in crowd for units in stream.units),
+        "identical": identical,
+        "units": unit_count,
         "audio_s": round(audio_s, 1),
         "seconds": round(seconds, 1),
         "audio_s_per_s": round(audio_s / seconds, 2),
-        "lag_p50_s": round(p50, 3),
-        "lag_p95_s": round(p95, 3),
+        "lag_p50_s": round(lag_p50, 3),
+        "lag_p95_s": round(lag_p95, 3),
         # A chunk that finishes before the next one arrives leaves no backlog.
-        "kept_up": p95 <= chunk_s,
+        "kept_up": lag_p95 <= chunk_s,
     }
 
 
 def knee(rows: Sequence[Mapping[str, Any]]) -> int:
     """Return the largest number of streams before the first that did not keep up, or 0."""
-    ordered = sorted(rows, key=lambda row: int(row["streams"]))
-    kept = takewhile(lambda row: row["kept_up"], ordered)
-    return max((int(row["streams"]) for row in kept), default=0)
+    most = 0
+    for row in sorted(rows, key=lambda row: int(row["streams"])):
+        if not row["kept_up"]:
+            break
+        most = int(row["streams"])
+    return most
 
 
 def speak(
@@ -134,14 +156,19 @@ def speak(
     audio, target = excerpt
     source = language(resolved.config.source_language)
     stream = open_stream(resolved, engines, source, [language(target)], context)
-    found, heard = Emitted(), 0
+    emitted = Emitted()
+    samples = 0
     for chunk in chunks(resolved, audio):
-        heard += len(chunk)
-        due = None if start is None else start + heard / SAMPLE_RATE
-        if due is not None and (early := due - time.perf_counter()) > 0:
+        samples += len(chunk)
+        if start is None:
+            emitted.units.append(stream.step(chunk).only().units)
+            continue
+        # A microphone delivers a chunk when its last sample has been spoken.
+        due = start + samples / SAMPLE_RATE
+        early = due - time.perf_counter()
+        if early > 0:
             time.sleep(early)
-        found.units.append(stream.step(chunk).only().units)
-        if due is not None:
-            found.lags.append(time.perf_counter() - due)
-    found.units.append(stream.finish().only().units)
-    return found
+        emitted.units.append(stream.step(chunk).only().units)
+        emitted.lags.append(time.perf_counter() - due)
+    emitted.units.append(stream.finish().only().units)
+    return emitted

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.config.processor import cores
 from alignatt_agent.engine.speech_models import KEPT, NO_SPEECH, UNSURE
+from alignatt_agent.machine.processor import cores
+from alignatt_agent.text.repetition import loop_start
 from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
 from alignatt_agent.types.engines import Answer
-from alignatt_agent.types.repetition import loop_start
 
 PADDED_S = 2.0
 """Seconds of silence after the audio in the first attempt."""

@@ -11,7 +11,7 @@ from alignatt_agent.engine.greedy import fetch, greedy, stop_ids, strip_stop
 from alignatt_agent.engine.row_requests import PROMPT, SOURCE, SUFFIX
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import AttentionRows, Draft, EngineError, FloatArray, Prompt
-from alignatt_agent.types.engines import Gate, Readout
+from alignatt_agent.types.engines import DraftRequest, Gate, Readout
 
 
 class DraftEngine:
@@ -31,30 +31,21 @@ class DraftEngine:
         self._places = {head: place for place, head in enumerate(heads)}
         self._stops = stop_ids(model) if stops is None else stops
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        """Continue ``prompt`` greedily; see ``types.TranslationEngine``."""
-        drafted = resumed or Draft((), False)
+    def draft(self, request: DraftRequest) -> Draft:
+        """Continue a prompt greedily; see ``types.TranslationEngine``."""
+        drafted = request.resumed or Draft((), False)
+        readout = request.readout
         reads_probabilities = readout is not None and readout.probabilities
         # An engine without heads captures nothing and cannot verify tokens. Verified tokens are not
         # sampled, so vLLM returns no probabilities for them.
         unverified: tuple[int, ...] = ()
         if self._places and not reads_probabilities:
-            unverified = tuple(expected)
+            unverified = request.expected
         first = True
         unfinished = True
         while unfinished:
             before = len(drafted.token_ids)
-            drafted, unfinished = self._continued(
-                prompt, max_tokens, readout, gate, drafted, unverified
-            )
+            drafted, unfinished = self._continued(request, drafted, unverified)
             new_tokens = drafted.token_ids[before:]
             # Expected tokens after a changed word are often correct; wrong tokens are dropped.
             if first or len(new_tokens) > 1:
@@ -63,31 +54,32 @@ class DraftEngine:
                 unverified = ()
             first = False
         if not drafted.token_ids and not drafted.ended:
-            self._fail(f"the prompt of {len(prompt.token_ids)} tokens leaves no space for a draft")
+            length = len(request.prompt.token_ids)
+            self._fail(f"the prompt of {length} tokens leaves no space for a draft")
         # A draft of the maximum length does not show whether the turn ends there.
-        ended = drafted.ended and len(drafted.token_ids) < max_tokens
+        ended = drafted.ended and len(drafted.token_ids) < request.max_tokens
         return replace(drafted, ended=ended)
 
     def _continued(
         self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None,
-        gate: Gate | None,
+        request: DraftRequest,
         begun: Draft,
-        expected: Sequence[int] = (),
+        expected: tuple[int, ...] = (),
         cached: bool = True,
     ) -> tuple[Draft, bool]:
-        """Send one request that continues ``begun``, or two if a position was cached.
+        """Send one request to vLLM that continues ``begun``, or two if a position was cached.
+
+        ``expected`` is the part of the expected tokens that is not verified yet.
 
         Returns:
             The draft, and whether decoding must continue because the model's token differs from the
             expected one. The draft then ends with the model's token. If the row of a token is read
             at the token itself (``emitted``), the last row is still missing.
         """
+        readout = request.readout
         emitted = readout is not None and readout.row == "emitted"
-        ids = [*prompt.token_ids, *begun.token_ids]
-        room = max_tokens - len(begun.token_ids)
+        ids = [*request.prompt.token_ids, *begun.token_ids]
+        room = request.max_tokens - len(begun.token_ids)
         if emitted:
             # The row at the last token exists only after this token is fed, so decode one more.
             room += 1
@@ -98,7 +90,7 @@ class DraftEngine:
         key = uuid.uuid4().hex
         capture_fields = None
         if readout is not None or expected:
-            capture_fields = self._request(key, prompt, begun, room, readout, gate, expected)
+            capture_fields = self._capture_fields(key, request, begun, room, expected)
         sampling = greedy(room - len(expected), self._stops, capture_fields)
         if not cached:
             sampling.skip_reading_prefix_cache = True
@@ -118,7 +110,7 @@ class DraftEngine:
             if not cached:
                 self._fail(f"{len(expected) - capture.agreed} expected tokens were not computed")
             begun = replace(begun, steps=steps)
-            return self._continued(prompt, max_tokens, readout, gate, begun, expected, cached=False)
+            return self._continued(request, begun, expected, cached=False)
         if verified:
             tokens = [*expected, *sampled]
             # With a next token, the worker forced the end of the turn (``early_stop``).
@@ -163,7 +155,8 @@ class DraftEngine:
         """
         key = uuid.uuid4().hex
         nothing = Draft((), False)
-        capture_fields = self._request(key, prompt, nothing, len(token_ids), readout)
+        request = DraftRequest(prompt, len(token_ids), readout)
+        capture_fields = self._capture_fields(key, request, nothing, request.max_tokens)
         sampling = greedy(1, self._stops, capture_fields)
         sampling.skip_reading_prefix_cache = True  # a cached position has no query
         self._model.generate({"prompt_token_ids": [*prompt.token_ids, *token_ids]}, sampling)
@@ -190,17 +183,17 @@ class DraftEngine:
             positions.append(logprobs)
         return positions
 
-    def _request(
+    def _capture_fields(
         self,
         key: str,
-        prompt: Prompt,
+        request: DraftRequest,
         begun: Draft,
         count: int,
-        readout: Readout | None,
-        gate: Gate | None = None,
-        expected: Sequence[int] = (),
+        expected: tuple[int, ...] = (),
     ) -> dict[str, Any]:
         """Build the request to the workers for ``count`` rows after those of ``begun``."""
+        prompt = request.prompt
+        readout = request.readout
         if readout is None:
             return {"key": key, "expected": [*expected]}
         length = len(prompt.token_ids)
@@ -222,8 +215,8 @@ class DraftEngine:
         if readout.row == "predicting":
             first -= 1
         gate_settings = None
-        if gate is not None:
-            gate_settings = _scan_settings(gate, begun)
+        if request.gate is not None:
+            gate_settings = _scan_settings(request.gate, begun)
         return {
             "key": key,
             "start": prompt.source_start,

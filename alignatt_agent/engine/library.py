@@ -9,7 +9,7 @@ from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 
 
 class AttentionEngine(DraftEngine):
@@ -46,7 +46,7 @@ class AttentionEngine(DraftEngine):
         """
         start, end = span or (0, len(prompt_ids))
         prompt = Prompt(tuple(prompt_ids), start, tuple(range(end - start)))
-        return self.draft(prompt, max_tokens, Readout(self.heads, row))
+        return self.draft(DraftRequest(prompt, max_tokens, Readout(self.heads, row)))
 
     def __enter__(self) -> AttentionEngine:
         return self

@@ -2,7 +2,6 @@
 
 import difflib
 import glob
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,15 +12,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from alignatt_agent.config import processor
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.cache_folders import cache_folder
 from alignatt_agent.config.checkpoints import find_files, weight_bytes
-from alignatt_agent.config.machine import cache_folder, environment, installed
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.models import AUTO, SHARE
 from alignatt_agent.config.quiet import QUIET
 from alignatt_agent.engine import process_files, proof
 from alignatt_agent.engine.plugin import OWNER
 from alignatt_agent.engine.row_requests import HeadsToCapture
+from alignatt_agent.machine import processor
+from alignatt_agent.machine.environment import environment
+from alignatt_agent.machine.packages import installed
 
 MAX_CONTEXT = 4096
 """Default maximum length of a request with its answer, in tokens; a minute of audio takes 800."""
@@ -177,7 +179,7 @@ def _path_without_patterns(path: str) -> str:
             f"temporary folder {links.parent.parent} contains them too: set TMPDIR to another one"
         )
     links.mkdir(exist_ok=True)
-    link = links / hashlib.sha256(path.encode()).hexdigest()[:12]
+    link = links / short_digest([path.encode()])
     with suppress(FileExistsError):  # another engine has the same model
         link.symlink_to(path)
     return str(link)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from alignatt_agent.config.machine import cache_folder, user_cache
+from alignatt_agent.config.cache_folders import cache_folder, user_cache
 from alignatt_agent.types import EngineError
 
 LOGGER = logging.getLogger(__name__)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.cache_folders import cache_folder
 from alignatt_agent.config.checkpoints import fingerprint
-from alignatt_agent.config.machine import cache_folder, device, versions
 from alignatt_agent.config.models import SHARE
+from alignatt_agent.machine.device import device
+from alignatt_agent.machine.packages import versions
 
 EAGER = "eager"
 _FULL = {"enforce_eager": False, "compilation_config": {"cudagraph_mode": "FULL_AND_PIECEWISE"}}

@@ -5,7 +5,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from alignatt_agent.config.machine import installed
+from alignatt_agent.machine.packages import installed
 from alignatt_agent.types import EngineError
 
 VLLM_VERSIONS = ">=0.32.0,<0.33"
@@ -38,6 +38,14 @@ def check_vllm() -> None:
             f"{named} is installed, but attention rows were verified only with {VLLM_VERSIONS}; "
             f"{remedy}"
         )
+
+
+def vllm_version() -> str:
+    """Return the version that the installed vLLM reports."""
+    import vllm
+
+    version: str = vllm.__version__
+    return version
 
 
 def check_engine(config: Any, rows: bool = True) -> None:

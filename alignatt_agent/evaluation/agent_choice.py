@@ -11,10 +11,11 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import int8_product
 from alignatt_agent.evaluation.devset import DevSet
+from alignatt_agent.machine.device import device
+from alignatt_agent.machine.packages import versions
 
 GROUP = "simulstream.agents"
 

@@ -43,7 +43,7 @@ from alignatt_agent.evaluation.wer import (
     tail_errors,
     word_error_rate,
 )
-from alignatt_agent.types.running_text import common_prefix
+from alignatt_agent.text.running_text import common_prefix
 
 RESULT = "asr.json"
 

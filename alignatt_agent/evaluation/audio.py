@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from alignatt_agent.audio.recording import AudioError, Recording
 from alignatt_agent.speech.waveform import CLICKS
 from alignatt_agent.types import SAMPLE_RATE
-from alignatt_agent.types.audio import AudioError, Recording
 
 
 def converted(path: Path, folder: Path) -> tuple[Path, str]:

@@ -3,7 +3,6 @@
 The script imports nothing from this package, which is not installed in that environment.
 """
 
-import importlib
 import json
 import os
 import sys
@@ -17,9 +16,10 @@ def main() -> int:
     """Score segments and return the exit status."""
     model_name, data, output = sys.argv[1:4]
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # download only when the user asks for it
-    # Imported by name, because an import contract forbids torch outside alignatt_agent.engine.
-    comet = importlib.import_module("comet")
-    torch = importlib.import_module("torch")
+    # After the setting above, which the hub's client reads when it is imported.
+    import comet
+    import torch
+
     path = model_name
     if not Path(path).is_file():
         try:

@@ -12,6 +12,9 @@ from unicodedata import normalize
 import soundfile
 import yaml
 
+from alignatt_agent.audio.recording import AudioError
+from alignatt_agent.audio.wav_header import undeclared, undeclared_seconds
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.resources import read_text
 from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.evaluation.audio import converted
@@ -24,8 +27,6 @@ from alignatt_agent.evaluation.segments import (
     reference_problems,
 )
 from alignatt_agent.types import SAMPLE_RATE
-from alignatt_agent.types.audio import AudioError, undeclared
-from alignatt_agent.types.wav_header import undeclared_seconds
 
 FOLDERS = ("wav", "audio")
 SUFFIXES = (".wav", ".flac", ".mp3", ".mp4", ".m4a", ".mkv", ".webm", ".ogg", ".opus", ".aac")
@@ -70,20 +71,19 @@ class DevSet:
 
     def digest(self, target: str) -> str:
         """Return the size of the dev set, and a hash of the segmentation and the references."""
-        digest = hashlib.sha256()
-        for path in (self.segmentation, self.references[target]):
-            digest.update(path.read_bytes())
+        files = (self.segmentation, self.references[target])
+        digest = short_digest(path.read_bytes() for path in files)
         counts = f"{len(self.talks)} talks, {len(self.segments)} segments"
-        return f"{counts}, sha256:{digest.hexdigest()[:12]}"
+        return f"{counts}, sha256:{digest}"
 
     def audio_digest(self) -> str:
         """Return the total length and a hash of the streamed recordings."""
-        digest = hashlib.sha256()
-        # One hash of hashes: files are hashed in blocks, and borders between talks count.
+        # A hash of hashes: files are hashed in blocks, and borders between talks count.
+        file_digests: list[bytes] = []
         for talk in self.talks:
             with talk.wav.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        return f"{self.seconds:.1f} s, sha256:{digest.hexdigest()[:12]}"
+                file_digests.append(hashlib.file_digest(stream, "sha256").digest())
+        return f"{self.seconds:.1f} s, sha256:{short_digest(file_digests)}"
 
 
 def load_devset(

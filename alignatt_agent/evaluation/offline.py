@@ -44,9 +44,9 @@ from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.run_files import write_json
 from alignatt_agent.evaluation.score import omnisteval_arguments, run_omnisteval
 from alignatt_agent.evaluation.wer import format_wer, word_error_rate
-from alignatt_agent.speech.sentences import split_sentences
+from alignatt_agent.text.running_text import split_words
+from alignatt_agent.text.sentences import split_sentences
 from alignatt_agent.types import AlignAttError, Word
-from alignatt_agent.types.running_text import split_words
 
 if TYPE_CHECKING:
     from alignatt_agent.cascade.engines import Engines

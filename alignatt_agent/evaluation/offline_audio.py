@@ -19,11 +19,11 @@ import soundfile
 from tqdm import tqdm
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.speech.sentences import split_sentences
 from alignatt_agent.speech.waveform import quietest
 from alignatt_agent.speech.word_times import time_words
+from alignatt_agent.text.running_text import join_words, split_words
+from alignatt_agent.text.sentences import split_sentences
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Word
-from alignatt_agent.types.running_text import join_words, split_words
 
 if TYPE_CHECKING:
     from alignatt_agent.cascade.engines import Engines

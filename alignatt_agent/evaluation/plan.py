@@ -1,6 +1,5 @@
 """Plan an evaluation and check it before models are loaded."""
 
-import hashlib
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,8 @@ import yaml
 
 from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.config.agent_config import ConfigError
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.machine import device, versions
 from alignatt_agent.config.speech import CONTEXTS
 from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.agent_choice import AgentChoice, choose_agent
@@ -21,6 +20,8 @@ from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.log import Log, LogError, parse_log
 from alignatt_agent.evaluation.run_files import RunFiles, read_json
 from alignatt_agent.evaluation.score import check_scorer, omnisteval_arguments, scorer_settings
+from alignatt_agent.machine.device import device
+from alignatt_agent.machine.packages import versions
 
 DEVICES = "devices"
 """Key of the talks' devices in the signature of a cluster run."""
@@ -205,7 +206,7 @@ def plan_log(
     signature = {
         "config": str(log),
         "target": code,
-        "log_sha256": hashlib.sha256(log.read_bytes()).hexdigest()[:12],
+        "log_sha256": short_digest([log.read_bytes()]),
         "versions": versions(),
         "device": device(),
         "devset": checked.digest(code),

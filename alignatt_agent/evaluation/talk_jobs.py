@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from alignatt_agent.cluster.connection import ClusterOptions, joined
 from alignatt_agent.cluster.jobs import Job, JobFailedError
-from alignatt_agent.config.machine import device
 from alignatt_agent.evaluation.devset import Talk
 from alignatt_agent.evaluation.plan import ASKED, DEVICES, EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles, write_json
 from alignatt_agent.evaluation.stream import announce, prepare, report_failure, stream
+from alignatt_agent.machine.device import device
 
 if TYPE_CHECKING:
     from alignatt_agent.cluster.workers import Workers

@@ -16,10 +16,13 @@ after the last download.
 exit status: 0 all files are on this machine; 1 a download failed; 2 failure before the download
 """
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
@@ -30,27 +33,50 @@ from alignatt_agent.fetch.conversion import convert, locate_original
 from alignatt_agent.fetch.hub import Checkpoint, download, gigabytes, look_up, require_disk
 
 
+class Files(NamedTuple):
+    """What determines the files of a checkpoint: their origin and format."""
+
+    path: str
+    revision: str | None
+    runtime: str
+    gguf: str | None
+
+    @classmethod
+    def of(cls, model: ModelConfig) -> Files:
+        """Return what determines the files of a model."""
+        return cls(model.path, model.revision, model.runtime, model.gguf)
+
+
 def models_of(names: Sequence[str]) -> list[ModelConfig]:
-    """Return the models of configurations, or of hub ids such as ``owner/name@commit``."""
-    found: dict[tuple[str, str | None], ModelConfig] = {}
+    """Return the models of configurations, or of hub ids such as ``owner/name@commit``.
+
+    Models with the same files and the same conversion are listed once.
+    """
+    models: dict[tuple[Files, str | None], ModelConfig] = {}
     for name in names:
-        path, _, revision = name.partition("@")
-        models = [ModelConfig(path=path, revision=revision or None)]
-        if not is_hub_id(models[0]) or name.endswith((".yaml", ".yml")):
-            config = load_config(name)
-            chosen = config.models
-            with suppress(ConfigError):  # unknown size, or too large: keep the configured models
-                chosen = Runtime().planned(config)  # a small GPU gets the smaller recognizer
-            models = [getattr(chosen, role) for role in chosen.roles]
-        found |= {(model.path, model.revision): model for model in models}
-    return list(found.values())
+        for model in _named_models(name):
+            models[Files.of(model), model.quantize] = model
+    return list(models.values())
+
+
+def _named_models(name: str) -> list[ModelConfig]:
+    """Return the models of one configuration, or of one hub id."""
+    path, _, revision = name.partition("@")
+    single = ModelConfig(path=path, revision=revision or None)
+    if is_hub_id(single) and not name.endswith((".yaml", ".yml")):
+        return [single]
+    config = load_config(name)
+    models = config.models
+    with suppress(ConfigError):  # unknown size, or too large: keep the configured models
+        models = Runtime().planned(config)  # a small GPU gets the smaller recognizer
+    return [getattr(models, role) for role in models.roles]
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser("alignatt fetch", **page(__doc__))
-    known = ", ".join(known_resources("agent_configs", ".yaml"))
-    text = f"configurations ({known}, or YAML files), or checkpoints (ID or ID@COMMIT)"
+    packaged = ", ".join(known_resources("agent_configs", ".yaml"))
+    text = f"configurations ({packaged}, or YAML files), or checkpoints (ID or ID@COMMIT)"
     parser.add_argument("names", nargs="+", metavar="CONFIG", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print sizes without downloading")
     return parser
@@ -59,10 +85,12 @@ def build_parser() -> argparse.ArgumentParser:
 def plan(models: Sequence[ModelConfig]) -> list[Checkpoint]:
     """Print where the files of models are; return the checkpoints that need the network.
 
-    A pinned checkpoint that is complete on this machine needs no network.
+    A pinned checkpoint that is complete on this machine needs no network. Files that several models
+    use, converted or not, are listed once.
     """
     checkpoints: list[Checkpoint] = []
-    for model in models:
+    models_by_files = {Files.of(model): model for model in models}
+    for model in models_by_files.values():
         if not is_hub_id(model) or Path(model.path).exists():
             print(f"{model.path}: {locate_original(model)} (local, not from the hub)")
             continue
@@ -83,7 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     models = models_of(arguments.names)
     checkpoints = plan(models)
     if checkpoints:
-        print(require_disk(sum(item.missing for item in checkpoints)), flush=True)
+        missing = sum(checkpoint.missing for checkpoint in checkpoints)
+        print(require_disk(missing), flush=True)
     if arguments.dry_run:
         return 0
     for checkpoint in checkpoints:
@@ -92,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{title(model)}: downloaded to {locate_original(model)}", flush=True)
         if model.revision is None:
             print(f"  not pinned: set its `revision` to {checkpoint.commit}")
+    # A failed conversion must not prevent a later download.
     for model in models:
         convert(model)
     return 0

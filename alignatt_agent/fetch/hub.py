@@ -58,14 +58,20 @@ def look_up(model: ModelConfig) -> Checkpoint:
         )
     if not files:
         raise CheckpointError(f"{title(model)}: no file on the hub matches {patterns(model)}")
-    missing = [file for file in files if file.will_download]
-    missing.sort(key=lambda file: file.file_size or 0)
+    size = 0
+    missing_sizes: dict[str, int] = {}
+    for file in files:
+        # The hub's client allows files of unknown size.
+        file_size = file.file_size or 0
+        size += file_size
+        if file.will_download:
+            missing_sizes[file.filename] = file_size
     return Checkpoint(
         model=model,
         commit=files[0].commit_hash,
-        size=sum(file.file_size or 0 for file in files),
-        missing=sum(file.file_size or 0 for file in missing),
-        missing_files=tuple(file.filename for file in missing),
+        size=size,
+        missing=sum(missing_sizes.values()),
+        missing_files=tuple(sorted(missing_sizes, key=missing_sizes.__getitem__)),
     )
 
 
@@ -74,8 +80,13 @@ def require_disk(needed: int) -> str:
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
-    disk = next(folder for folder in (cache, *cache.absolute().parents) if folder.exists())
-    free = shutil.disk_usage(disk).free
+    # Before the first download, the cache does not exist, and neither may its parent.
+    existing = cache
+    for folder in cache.absolute().parents:
+        if existing.exists():
+            break
+        existing = folder
+    free = shutil.disk_usage(existing).free
     line = f"{gigabytes(needed)} to download, {gigabytes(free)} free in {cache}"
     if needed > free:
         space = gigabytes(needed - free)
@@ -111,7 +122,8 @@ def _explained(model: ModelConfig) -> Iterator[None]:
     """Replace errors of the hub's client with errors that name the fix."""
     from huggingface_hub import constants, errors
 
-    address, login = f"{constants.ENDPOINT}/{model.path}", "run `hf auth login` (or set HF_TOKEN)"
+    address = f"{constants.ENDPOINT}/{model.path}"
+    login = "run `hf auth login` (or set HF_TOKEN)"
     try:
         yield
     except errors.GatedRepoError:

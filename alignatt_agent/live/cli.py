@@ -39,35 +39,33 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from alignatt_agent.cascade.open_stream import open_stream
 from alignatt_agent.cascade.runtime import Runtime
-from alignatt_agent.cascade.stream import Stream, StreamStep
 from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import EMBEDDED, CheckpointError, is_embedded
 from alignatt_agent.config.command_line import CONFIG_HELP, page, shared_options
 from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.config.whole_files import PARTIAL
 from alignatt_agent.live import sources
-from alignatt_agent.live.outputs import FORMATS, Output, build_output, output_path
-from alignatt_agent.live.subtitles import Said
-from alignatt_agent.types import SAMPLE_RATE, EngineError, FloatArray
-from alignatt_agent.types.audio import AudioError
+from alignatt_agent.live.live_translation import LiveTranslation
+from alignatt_agent.live.output_files import check_writable, output_path
+from alignatt_agent.live.outputs import FORMATS, build_output
+from alignatt_agent.types import SAMPLE_RATE
 
-REAL, LAPTOP = "default-low", "laptop-low"
-"""Configurations with real models: the default, which requires a GPU, and one that does not."""
+REAL = "default-low"
+"""The default configuration, with real models that require a GPU."""
 
-ATTEMPTS = 3
-"""Number of successive failures after which the stream ends."""
+LAPTOP = "laptop-low"
+"""A configuration with real models that do not require a GPU."""
 
-LONG_S = 30.0
-"""Seconds of audio without words after which a warning is printed."""
+_TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals sent by `docker stop` and by a closed terminal."""
+
+_SMALL = f"a small artificial language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -101,91 +99,123 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    parser = build_parser()
-    given = parser.parse_intermixed_args(argv)
-    if given.input is None and len(given.target) > 1:  # --target de talk.wav
-        given.input = given.target.pop()
-    if given.input is None:
-        parser.error("no input: expected FILE, URL, mic or -")
-    targets = list({item.code: item for item in map(language, given.target)}.values())
-    overrides = parse_overrides(given.overrides)
-    if given.source is not None:
-        overrides["source_language"] = language(given.source).code
-    if given.context is not None:
-        is_file = os.path.exists(given.context)  # noqa: PTH110 - False for a text of any length
-        overrides["speech.context"] = given.context if is_file else [given.context]
-    heard = sources.Source(given.input, given.raw)
+    arguments = _arguments(argv)
+    targets = _distinct(arguments.target)
+    overrides = _overrides(arguments)
+    source = sources.Source(arguments.input, arguments.raw)
     runtime = Runtime()
-    resolved = choose(runtime, given.config, overrides, targets)
-    source = language(resolved.config.source_language)
+    resolved = choose(runtime, arguments.config, overrides, targets)
     runtime.check(resolved)
-    stem = given.output
-    if stem is None and given.format in ("srt", "vtt"):
-        stem = Path(sources.name_of(given.input))
+    stem = _stem(arguments)
+    # A name that cannot be used is reported before the models are loaded.
     if stem is not None:
-        if not stem.name:
-            raise ConfigError(f"--output {stem}: expected the beginning of a file name")
-        paths = [output_path(stem, target, given.format) for target in targets]
-        _check_writable(stem, paths, given.overwrite)
+        paths = [output_path(stem, target, arguments.format) for target in targets]
+        check_writable(stem, paths, arguments.overwrite)
     print("loading models", file=sys.stderr, flush=True)
-    for number in _ENDS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # e.g. under nohup
-            signal.signal(number, _interrupt)
+    _handle_termination()
     try:
-        engines = runtime.load(resolved)
-        context = resolved.config.speech.context_of(sources.name_of(given.input))
-        stream = open_stream(resolved, engines, source, targets, context)
-        outputs = {
-            target.code: build_output(
-                given.format, target, given.times, stem, len(targets) > 1, resolved.aligned(source)
-            )
-            for target in targets
-        }
-        live = given.input == sources.MICROPHONE
-        run = LiveTranslation(stream, outputs, time.monotonic if live else None)
-        size = SAMPLE_RATE * resolved.config.chunk_ms // 1000
-        with closing(run), heard:
-            chunks = sources.chunks(heard, size, heard.waits if live else None)
-            shown = stem is not None and not live
-            run.follow(sources.with_progress(chunks, heard.seconds, shown))
+        return _translate(arguments, source, runtime, resolved, targets, stem)
     finally:
         runtime.close()
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments, with an input that stands after the targets in its place."""
+    parser = build_parser()
+    arguments = parser.parse_intermixed_args(argv)
+    # For `--target de talk.wav`, the parser returns the input as the last target.
+    if arguments.input is None and len(arguments.target) > 1:
+        arguments.input = arguments.target.pop()
+    if arguments.input is None:
+        parser.error("no input: expected FILE, URL, mic or -")
+    return arguments
+
+
+def _distinct(names: Sequence[str]) -> list[Language]:
+    """Return the languages of codes or names, each once."""
+    by_code = {}
+    for name in names:
+        target = language(name)
+        by_code[target.code] = target
+    return list(by_code.values())
+
+
+def _overrides(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the changes to the configuration that the options request."""
+    overrides = parse_overrides(arguments.overrides)
+    if arguments.source is not None:
+        overrides["source_language"] = language(arguments.source).code
+    context = arguments.context
+    if context is not None:
+        is_file = os.path.exists(context)  # noqa: PTH110 - False for a text of any length
+        overrides["speech.context"] = context if is_file else [context]
+    return overrides
+
+
+def _stem(arguments: argparse.Namespace) -> Path | None:
+    """Return the beginning of the names of the output files; ``None`` for the terminal."""
+    stem: Path | None = arguments.output
+    # Later units may change the last cues, so subtitles cannot be printed as they are emitted.
+    if stem is None and arguments.format in ("srt", "vtt"):
+        stem = Path(sources.name_of(arguments.input))
+    if stem is not None and not stem.name:
+        raise ConfigError(f"--output {stem}: expected the beginning of a file name")
+    return stem
+
+
+def _translate(
+    arguments: argparse.Namespace,
+    source: sources.Source,
+    runtime: Runtime,
+    resolved: Resolved,
+    targets: Sequence[Language],
+    stem: Path | None,
+) -> int:
+    """Load the engines and translate the source; return the exit status."""
+    config = resolved.config
+    spoken = language(config.source_language)
+    engines = runtime.load(resolved)
+    context = config.speech.context_of(sources.name_of(arguments.input))
+    stream = open_stream(resolved, engines, spoken, targets, context)
+    outputs = {}
+    for target in targets:
+        outputs[target.code] = build_output(
+            form=arguments.format,
+            target=target,
+            times=arguments.times,
+            stem=stem,
+            labelled=len(targets) > 1,
+            aligned=resolved.aligned(spoken),
+        )
+    chunk_size = SAMPLE_RATE * config.chunk_ms // 1000
+    if arguments.input == sources.MICROPHONE:
+        # If the machine is too slow for the microphone, all waiting audio goes into one chunk.
+        chunks = sources.chunks(source, chunk_size, source.waits)
+        run = LiveTranslation(stream, outputs, clock=time.monotonic)
+        has_progress = False
+    else:
+        chunks = sources.chunks(source, chunk_size)
+        run = LiveTranslation(stream, outputs, clock=None)
+        # On a terminal, the progress would be mixed with the translation.
+        has_progress = stem is not None
+    # Also on Ctrl-C, the source is closed first, then the remaining output is written.
+    with closing(run), source:
+        run.follow(sources.with_progress(chunks, source.seconds, has_progress))
     return run.status
 
 
-def _check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
-    """Reject outputs that exist or cannot be written."""
-    if not os.access(stem.parent, os.W_OK):
-        raise ConfigError(f"--output: the folder {stem.parent} does not exist or is not writable")
-    longest = os.pathconf(stem.parent, "PC_NAME_MAX")
-    for path in paths:
-        name = path.name + (PARTIAL if path.suffix in (".srt", ".vtt") else "")
-        size = len(os.fsencode(name))
-        if size > longest:
-            raise ConfigError(
-                f"--output: the file name {name[:30]}...{name[-16:]} has {size} bytes, but "
-                f"{stem.parent.resolve()} allows {longest}: choose a shorter --output"
-            )
-        if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
-            raise ConfigError(f"--output: {path} is a folder or is not writable")
-        target = Path(os.path.realpath(path))
-        if path.is_symlink() and not os.access(target.parent, os.W_OK):
-            raise ConfigError(
-                f"--output: {path} is a link to {target}, whose folder does not exist or is not "
-                f"writable"
-            )
-        if path.is_file() and not overwrite:
-            raise ConfigError(f"{path} exists: add --overwrite, or choose another --output")
-
-
-_ENDS = signal.SIGTERM, signal.SIGHUP
-"""Signals sent by `docker stop` and by a closed terminal."""
+def _handle_termination() -> None:
+    """Write the output so far if the process is terminated."""
+    for number in _TERMINATION_SIGNALS:
+        # A signal that is already ignored stays ignored, e.g. under nohup.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:
     """Stop as for Ctrl-C, so that files are written; ignore further signals."""
-    for one in _ENDS:
-        signal.signal(one, signal.SIG_IGN)
+    for termination_signal in _TERMINATION_SIGNALS:
+        signal.signal(termination_signal, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -197,8 +227,10 @@ def choose(
     if is_embedded(config.models):
         print(f"note: {name} translates only {_SMALL}", file=sys.stderr)
     spoken = language(config.source_language)
+    # Captions of the speech need no translation.
+    codes = [target.code for target in targets if target != spoken]
     try:
-        return runtime.resolve(config, [item.code for item in targets if item != spoken])
+        return runtime.resolve(config, codes)
     except CheckpointError as error:
         if name is not None:
             raise
@@ -207,85 +239,3 @@ def choose(
             f"{error}\nWithout a GPU, run `alignatt fetch {LAPTOP}`, then add --config {LAPTOP}. "
             f"The embedded models translate only {_SMALL}; to try them, run `alignatt demo`"
         ) from None
-
-
-_SMALL = f"a small artificial language (talks such as {EMBEDDED}/devset/wav/talk-a.wav)"
-
-
-@dataclass
-class LiveTranslation:
-    """A stream, its outputs by language code, and the exit status so far.
-
-    ``clock`` returns the emission times; without it, each time is the duration of audio so far.
-    """
-
-    stream: Stream
-    outputs: Mapping[str, Output]
-    clock: Callable[[], float] | None
-    status: int = 0
-    _audio_s: float = 0.0
-    _said: bool = False
-    _told: set[str] = field(default_factory=set)
-
-    def follow(self, chunks: Iterable[FloatArray]) -> None:
-        """Translate all chunks and report errors."""
-        self._begin = self.clock() if self.clock else 0.0
-        failed = 0
-        try:
-            chunk = None
-            for chunk in chunks:
-                failed = 0 if self._call(partial(self.stream.step, chunk)) else failed + 1
-                if failed == ATTEMPTS:
-                    self._fail(f"stopped after {ATTEMPTS} errors in a row")
-                    return
-            if chunk is None:
-                self._fail("the input contains no audio")
-        except AudioError as error:
-            self._fail(str(error))
-        for _ in range(ATTEMPTS):
-            if self._call(self.stream.finish):
-                break
-        if self._audio_s >= LONG_S and not (self._said or self.status):
-            text = "check the input, --source and --raw"
-            print(f"warning: no words in {self._audio_s:.0f} s of audio; {text}", file=sys.stderr)
-
-    def close(self) -> None:
-        """Write the remaining output."""
-        for code, output in self.outputs.items():
-            if line := self._write(code, output.close):
-                print(line, file=sys.stderr)
-
-    def _call(self, call: Callable[[], StreamStep]) -> bool:
-        """Run one step; return whether every language succeeded."""
-        try:
-            step = call()
-        except EngineError as error:
-            self._fail(str(error))
-            return False
-        for code, failure in step.failures.items():
-            self._fail(f"{code}: {failure}")
-        self._audio_s = step.audio_s
-        at = self.clock() - self._begin if self.clock else step.audio_s
-        for code, found in step.steps.items():
-            pairs = zip(found.units, found.times, strict=True)
-            units = [Said(text, spoken, at) for text, spoken in pairs]
-            self._said |= bool(units)
-            self._write(code, partial(self.outputs[code].say, units))
-        return not step.failures
-
-    def _write(self, code: str, call: Callable[[], str | None]) -> str | None:
-        """Write to one output; if writing fails, report the error and continue."""
-        try:
-            return call()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self._fail(f"{code}: the output cannot be written: {error.strerror}")
-            return None
-
-    def _fail(self, message: str) -> None:
-        """Report an error unless it has been reported before."""
-        self.status = EngineError.exit_status
-        if message not in self._told:
-            self._told.add(message)
-            print(f"alignatt translate: {message}", file=sys.stderr)

@@ -9,20 +9,28 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Self
 
 import numpy as np
 from tqdm import tqdm
 
+from alignatt_agent.audio.recording import AudioError, Recording
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
-from alignatt_agent.types.audio import AudioError, Recording
 
-MICROPHONE, STDIN = "mic", "-"
+MICROPHONE = "mic"
+"""Input that stands for the microphone."""
+
+STDIN = "-"
+"""Input that stands for standard input."""
 
 AHEAD = 1 << 14
 """Number of pieces to read ahead: minutes of audio, so that none is lost while the models load."""
-NOTE_S, STALL_S = 10.0, 60.0
-"""Seconds without data after which a note is printed and after which reading fails."""
+
+NOTE_S = 10.0
+"""Seconds without data after which a note is printed."""
+
+STALL_S = 60.0
+"""Seconds without data after which reading from the network fails."""
 
 RECORDERS = (
     ("pw-record", "--format=s16", f"--rate={SAMPLE_RATE}", "--channels=1", "-"),
@@ -36,10 +44,17 @@ def name_of(source: str) -> str:
     """Return the stem of a source's output files."""
     if source == STDIN:
         return "stdin"
-    path = source.partition("?")[0] if "://" in source else source
-    if path.startswith("/dev/"):  # e.g. /dev/fd/63, a shell's <(command)
+    path = source
+    if _is_address(source):
+        path, _, _ = source.partition("?")
+    # A shell's <(command) is a path such as /dev/fd/63.
+    if path.startswith("/dev/"):
         return "stream"
     return Path(path).stem or "stream"
+
+
+def _is_address(source: str) -> bool:
+    return "://" in source
 
 
 class Source:
@@ -51,20 +66,28 @@ class Source:
     """
 
     def __init__(self, source: str, rate: int | None = None) -> None:
-        self._source, self._rate = source, rate
-        self._box: queue.Queue[Recording | FloatArray | Exception | None] = queue.Queue(AHEAD)
-        self._end = contextlib.ExitStack()
-        self._limit_s = STALL_S if source.startswith("http") else inf
+        self._source = source
+        self._rate = rate
+        self._queue: queue.Queue[Recording | FloatArray | Exception | None] = queue.Queue(AHEAD)
+        self._cleanup = contextlib.ExitStack()
         self._name = ""
         self.seconds: float | None = None
+        is_web_address = source.startswith("http")
+        # A pipe or a live stream may wait for its program for any time before it begins.
+        self._limit_s = inf
+        if is_web_address:
+            self._limit_s = STALL_S
         if source == MICROPHONE:
             _recorder()
         elif source == STDIN:
             if sys.stdin.isatty():
                 raise AudioError("standard input is a terminal: pipe a recording into it")
-        elif "://" not in source and (Path(source).is_dir() or not Path(source).exists()):
-            raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
-        elif "://" not in source or source.startswith("http"):
+        elif not _is_address(source):
+            path = Path(source)
+            if path.is_dir() or not path.exists():
+                raise AudioError(f"{source} is not a file; expected a file, an address, mic or -")
+            self._open()
+        elif is_web_address:
             self._open()
 
     def __enter__(self) -> Self:
@@ -73,7 +96,7 @@ class Source:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end.close()
+        self._cleanup.close()
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Yield pieces of any length."""
@@ -82,42 +105,48 @@ class Source:
 
     def waits(self) -> bool:
         """Return whether more audio is available."""
-        return not self._box.empty()
+        return not self._queue.empty()
 
     def _open(self) -> None:
         """Open the source and start reading it."""
-        given: tuple[Any, ...] = self._source, self._source, self._rate
+        audio: str | IO[bytes] = self._source
+        rate = self._rate
+        self._name = self._source
         if self._source == MICROPHONE:
-            given = self._end.enter_context(_microphone()), "the microphone", SAMPLE_RATE
+            audio = self._cleanup.enter_context(_microphone())
+            rate = SAMPLE_RATE
+            self._name = "the microphone"
         elif self._source == STDIN:
             # A buffered reader would wait for 32 KiB (one second of audio).
-            stream = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-            given = stream, "standard input", self._rate
-        self._name = given[1]
-        threading.Thread(target=self._read, args=given, daemon=True).start()
+            audio = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            self._name = "standard input"
+        arguments = (audio, self._name, rate)
+        threading.Thread(target=self._read, args=arguments, daemon=True).start()
         recording = self._next()
         assert isinstance(recording, Recording)
         self.seconds = recording.seconds
-        if "://" in self._source:
+        # A network stream that has begun must not stall.
+        if _is_address(self._source):
             self._limit_s = STALL_S
 
-    def _read(self, *given: Any) -> None:
+    def _read(self, audio: str | IO[bytes], name: str, rate: int | None) -> None:
         """Read the source in a separate thread."""
         try:
-            with Recording(*given) as recording:
-                self._box.put(recording)
+            with Recording(audio, name, rate) as recording:
+                self._queue.put(recording)
                 for piece in recording:
-                    self._box.put(piece)
-            self._box.put(None)
+                    self._queue.put(piece)
+            self._queue.put(None)
         except Exception as error:
-            self._box.put(error)
+            # ``_next`` raises it in the main thread, after the audio before it.
+            self._queue.put(error)
 
     def _next(self) -> Recording | FloatArray | None:
-        """Wait for the next item and return it."""
+        """Wait for the next item and return it; ``None`` at the end of the audio."""
         waited_s = 0.0
         while True:
             try:
-                found = self._box.get(timeout=NOTE_S)
+                queued = self._queue.get(timeout=NOTE_S)
             except queue.Empty:
                 waited_s += NOTE_S
                 if waited_s >= self._limit_s:
@@ -125,9 +154,9 @@ class Source:
                 if waited_s == NOTE_S:
                     print(f"note: waiting for {self._name}", file=sys.stderr, flush=True)
             else:
-                if isinstance(found, Exception):
-                    raise found
-                return found
+                if isinstance(queued, Exception):
+                    raise queued
+                return queued
 
 
 def chunks(
@@ -138,21 +167,26 @@ def chunks(
     If provided, ``waits`` returns whether more audio is available. In this case, a chunk contains
     all available audio (at least ``size`` samples), so that a slow machine gets longer chunks.
     """
-    kept = np.zeros(0, np.float32)
-    broken: AudioError | None = None
+    pending = np.zeros(0, np.float32)
+    failure: AudioError | None = None
     try:
         for piece in pieces:
-            kept = np.concatenate([kept, piece])
-            while kept.size >= size and not (waits and waits()):
-                end = kept.size if waits else size
-                yield kept[:end]
-                kept = kept[end:]
+            pending = np.concatenate([pending, piece])
+            while pending.size >= size:
+                end = size
+                if waits is not None:
+                    if waits():
+                        break
+                    end = pending.size
+                yield pending[:end]
+                pending = pending[end:]
     except AudioError as error:
-        broken = error  # raised after the preceding audio is yielded
-    if kept.size:
-        yield kept
-    if broken is not None:
-        raise broken
+        # The audio before the error is yielded first.
+        failure = error
+    if pending.size:
+        yield pending
+    if failure is not None:
+        raise failure
 
 
 @contextlib.contextmanager
@@ -160,18 +194,20 @@ def _microphone() -> Iterator[IO[bytes]]:
     """Record from the microphone until Enter is pressed."""
     command = _recorder()
     # The recorder runs in its own session, so that Ctrl-C reaches only this process.
+    # Without a buffer, each piece of audio is read as soon as it is recorded.
     recorder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
     assert recorder.stdout is not None
-    stop = "press Enter to stop" if sys.stdin.isatty() else "terminate the recorder to stop"
+
+    def stop_at_enter() -> None:
+        sys.stdin.readline()
+        recorder.terminate()
+
+    has_terminal = sys.stdin.isatty()
+    stop = "press Enter to stop" if has_terminal else "terminate the recorder to stop"
     print(f"listening to the microphone with {command[0]}; {stop}", file=sys.stderr)
     try:
-        if sys.stdin.isatty():
-
-            def at_enter() -> None:
-                sys.stdin.readline()
-                recorder.terminate()
-
-            threading.Thread(target=at_enter, daemon=True).start()
+        if has_terminal:
+            threading.Thread(target=stop_at_enter, daemon=True).start()
         yield recorder.stdout
     finally:
         recorder.terminate()
@@ -193,10 +229,16 @@ def with_progress(
     chunks: Iterable[FloatArray], seconds: float | None, shown: bool
 ) -> Iterable[FloatArray]:
     """Show the progress in seconds of audio and the remaining time."""
-    often = 0.5 if sys.stderr.isatty() else 10
-    with tqdm(
-        total=seconds, unit=" s of audio", unit_scale=True, disable=not shown, mininterval=often
-    ) as bar:
+    # A log keeps every update of the bar.
+    interval_s = 0.5 if sys.stderr.isatty() else 10
+    bar = tqdm(
+        total=seconds,
+        unit=" s of audio",
+        unit_scale=True,
+        disable=not shown,
+        mininterval=interval_s,
+    )
+    with bar:
         for chunk in chunks:
             yield chunk
             bar.update(chunk.size / SAMPLE_RATE)

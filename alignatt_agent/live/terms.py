@@ -29,10 +29,29 @@ from alignatt_agent.config.languages import LanguageError, language
 from alignatt_agent.config.resources import read_text
 from alignatt_agent.config.terms import term_line
 
-_CAPITAL = "[" + "".join(char for char in map(chr, range(0x530)) if char.isupper()) + "]"
-_NAME, _MIXED = rf"{_CAPITAL}[\w+-]*[\w+]", rf"\b[\w-]+{_CAPITAL}[\w+-]*"
-_RUN = re.compile(rf"(?:(?:(?<=[\w,;)] )|(?<=[(\"])){_NAME}|{_MIXED})(?: (?:{_NAME}|{_MIXED}))*")
-"""Words with a capital letter; at the start of a sentence, the first letter does not count."""
+_ALPHABETS = 0x530
+"""End of the Latin, Greek and Cyrillic characters in Unicode, whose letters have two cases."""
+
+_CAPITALS = [char for char in map(chr, range(_ALPHABETS)) if char.isupper()]
+
+_CAPITAL = "[" + "".join(_CAPITALS) + "]"
+"""Pattern of a capital letter, for which ``re`` has no class."""
+
+_NAME = rf"{_CAPITAL}[\w+-]*[\w+]"
+"""Pattern of a word that begins with a capital letter."""
+
+_MIXED = rf"\b[\w-]+{_CAPITAL}[\w+-]*"
+"""Pattern of a word with a capital letter inside, such as ``iPhone``."""
+
+_INSIDE = r"(?:(?<=[\w,;)] )|(?<=[(\"]))"
+"""Pattern of a position inside a sentence, where a capital letter marks a name."""
+
+_RUN = re.compile(rf"(?:{_INSIDE}{_NAME}|{_MIXED})(?: (?:{_NAME}|{_MIXED}))*")
+"""Successive words with a capital letter; at the start of a sentence, the first letter does not
+count."""
+
+_BIBLIOGRAPHY = re.compile(r"(?im)^\W*\d*\W*(?:references|bibliography)\s*$")
+"""Heading of a bibliography, with or without a number."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -48,15 +67,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run ``alignatt terms``."""
-    given = build_parser().parse_args(argv)
-    text = _read(given.file)
-    lines = glossary_lines(given.file, text)
+    arguments = build_parser().parse_args(argv)
+    text = _read(arguments.file)
+    lines = glossary_lines(arguments.file, text)
     if lines is None:
-        lines = propose(text, given.least)[: given.most]
+        lines = propose(text, arguments.least)[: arguments.most]
         if not lines:
             raise ConfigError(
-                f"{given.file}: no name or term occurs at least {given.least} times with a capital "
-                f"letter inside a sentence; lower --least, or write the list by hand"
+                f"{arguments.file}: no name or term occurs at least {arguments.least} times with a "
+                f"capital letter inside a sentence; lower --least, or write the list by hand"
             )
     print("\n".join(lines))
     return 0
@@ -67,12 +86,19 @@ def propose(text: str, least: int = 2) -> list[str]:
 
     The text after the heading of a bibliography is ignored.
     """
-    text, *_ = re.split(r"(?im)^\W*\d*\W*(?:references|bibliography)\s*$", text)
+    text, *_ = _BIBLIOGRAPHY.split(text)
+    # Join the halves of a hyphenated word.
     text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", text)
-    text = " ".join(re.sub(r"\n\s*\n", ". ", text).split())
-    small = Counter(re.findall(r"\w+", text))
-    runs = Counter(_RUN.findall(text)).most_common()
-    return [term for term, n in runs if n >= least and n > small[term.lower()]]
+    # A heading ends without a period, but the next paragraph begins a sentence.
+    text = re.sub(r"\n\s*\n", ". ", text)
+    text = " ".join(text.split())
+    words = Counter(re.findall(r"\w+", text))
+    terms = []
+    for term, count in Counter(_RUN.findall(text)).most_common():
+        # A word that is more frequent in lower case is no name, e.g. in a title.
+        if count >= least and count > words[term.lower()]:
+            terms.append(term)
+    return terms
 
 
 def _read(path: Path) -> str:
@@ -109,14 +135,19 @@ def glossary_lines(path: Path, text: str) -> list[str] | None:
     if not columns:
         _note(f"{path}: the first row names no language, so the file is read as text")
         return None
-    lines, skipped = [], 0
+    (term_place, _), *target_columns = columns.items()
+    lines: list[str] = []
+    skipped = 0
     for row in rows:
-        cells = dict(zip(columns.values(), (_cell(row, place) for place in columns), strict=True))
-        term = cells.pop(next(iter(columns.values())))
+        term = _cell(row, term_place)
+        translations: dict[str, str] = {}
+        for place, code in target_columns:
+            translation = _cell(row, place)
+            if translation:
+                translations[code] = translation
         if term:
-            translations = {code: cell for code, cell in cells.items() if cell}
             lines.append(term_line(term, translations))
-        elif any(cells.values()):
+        elif translations:
             skipped += 1
     if skipped:
         _note(f"{path}: {skipped} row(s) without a term in the first language are skipped")
@@ -127,12 +158,15 @@ def glossary_lines(path: Path, text: str) -> list[str] | None:
 
 def _delimiter(path: Path, text: str) -> str | None:
     """Return the delimiter of a table, or ``None`` for running text."""
-    first = text.partition("\n")[0]
-    if path.suffix.lower() == ".tsv" or "\t" in first:
+    first_line, _, _ = text.partition("\n")
+    if path.suffix.lower() == ".tsv" or "\t" in first_line:
         return "\t"
-    if path.suffix.lower() == ".csv":
-        return ";" if ";" in first else ","
-    return None
+    if path.suffix.lower() != ".csv":
+        return None
+    # Excel writes semicolons in countries with a decimal comma.
+    if ";" in first_line:
+        return ";"
+    return ","
 
 
 def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
@@ -151,26 +185,40 @@ def _language_columns(
     """Return the code of each column with a language; note the columns that are ignored."""
     columns: dict[int, str] = {}
     ignored: list[str] = []
-    for place, name in enumerate(header):
-        cells = [cell for row in rows if (cell := _cell(row, place))]
-        code = _code(name)
-        if code is None or (cells and all(cell.isdecimal() for cell in cells)):  # ID, No
-            if name.strip():
-                ignored.append(name.strip())
+    for place, head in enumerate(header):
+        name = head.strip()
+        code = _code(head)
+        # A head of row numbers may be a code: ID (Indonesian), No (Norwegian).
+        if code is None or _is_numbered(rows, place):
+            if name:
+                ignored.append(name)
         elif code in columns.values():
             raise ConfigError(
-                f"{path}: {name.strip()!r} is the second column of the language {code}; keep one"
+                f"{path}: {name!r} is the second column of the language {code}; keep one"
             )
         else:
             columns[place] = code
-    if columns and ignored:
-        if len(columns) == 1:
-            raise ConfigError(
-                f"{path}: only one column names a language; ignored would be "
-                f"{', '.join(ignored)}: name languages by codes such as de, or remove the columns"
-            )
-        _note(f"{path}: columns that name no language are ignored: {', '.join(ignored)}")
+    if not columns or not ignored:
+        return columns
+    if len(columns) == 1:
+        raise ConfigError(
+            f"{path}: only one column names a language; ignored would be "
+            f"{', '.join(ignored)}: name languages by codes such as de, or remove the columns"
+        )
+    _note(f"{path}: columns that name no language are ignored: {', '.join(ignored)}")
     return columns
+
+
+def _is_numbered(rows: Sequence[Sequence[str]], place: int) -> bool:
+    """Return whether all non-empty cells of a column, and at least one, are numbers."""
+    numbers = 0
+    for row in rows:
+        cell = _cell(row, place)
+        if cell and not cell.isdecimal():
+            return False
+        if cell:
+            numbers += 1
+    return numbers > 0
 
 
 def _code(name: str) -> str | None:
@@ -182,7 +230,10 @@ def _code(name: str) -> str | None:
 
 
 def _cell(row: Sequence[str], place: int) -> str:
-    return " ".join(row[place].split()) if place < len(row) else ""
+    """Return a cell with single spaces; a short row ends with empty cells."""
+    if place >= len(row):
+        return ""
+    return " ".join(row[place].split())
 
 
 def _note(text: str) -> None:

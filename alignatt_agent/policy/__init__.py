@@ -41,6 +41,7 @@ def _named(raw: Any) -> Any:
     return raw
 
 
+# A type checker cannot read a union that is built at run time.
 if TYPE_CHECKING:
     AnyPolicy = Policy
 else:
@@ -59,6 +60,7 @@ def changed(policy: Policy, keys: Mapping[str, Any]) -> Policy:
     Raises:
         pydantic.ValidationError: a key or value is not valid for the policy.
     """
+    # Validated as a new policy, because ``model_copy`` would accept any value.
     unchanged = kept_keys(policy.model_dump(), keys.get("name", policy.name))
     return _ADAPTER.validate_python({**unchanged, **keys})
 
@@ -67,4 +69,5 @@ def kept_keys(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the keys that the policy ``name`` keeps from another policy."""
     if _named(raw)["name"] == name:
         return dict(raw)
+    # Keys of one policy mean something else in another: ``drafts`` is 1, 2 or 3 by default.
     return {key: value for key, value in raw.items() if key in Policy.model_fields}

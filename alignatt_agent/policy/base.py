@@ -48,6 +48,7 @@ class Policy(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     name: str
+    # The paper keeps the best 8 heads of a language pair.
     top_k: int = Field(default=8, ge=1)
 
     @abstractmethod
@@ -76,7 +77,10 @@ class Policy(BaseModel, ABC):
 
     def gate(self, frontier: int) -> Gate | None:
         """Return a description of ``scan`` for an engine, or ``None`` if there is no scan."""
-        return None if self.scan(frontier) is None else Gate(self.model_dump(), frontier)
+        if self.scan(frontier) is None:
+            return None
+        # The engine is another process, which builds the policy again from its settings.
+        return Gate(self.model_dump(), frontier)
 
     def alone(self) -> Policy:
         """Return the policy that ignores earlier drafts, for diagnostics."""

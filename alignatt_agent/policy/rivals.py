@@ -17,6 +17,7 @@ DISAGREEMENT: Texts = {StopReason.DISAGREEMENT: ("not sure yet: the previous dra
 def agreed(draft: Draft, context: DraftContext, drafts: int) -> int:
     """Return the length of the common prefix of the last ``drafts`` drafts, including this one."""
     earlier = context.earlier[: drafts - 1]
+    # The first drafts of a sentence have too few predecessors and are held back.
     if len(earlier) < drafts - 1:
         return 0
     common = 0
@@ -87,6 +88,7 @@ class HoldN(Policy):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept all units of ``draft`` except the last ``n``; ``frontier`` is not used."""
+        # Index k is the end of k units.
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, len(ends) - 1 - self.n)]
         if self.n == 0:
@@ -102,6 +104,7 @@ class EmitAll(Policy):
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept every token of ``draft``; ``frontier`` is used only for diagnostics."""
         accepted = len(draft.token_ids)
+        # The peaks do not gate; they show which tokens translate words of the next sentence.
         if draft.rows is None or not accepted:
             return Decision(accepted, StopReason.DRAFT_END)
         mean_rows = head_mean(draft.rows.source)
@@ -128,7 +131,9 @@ class WaitK(Policy):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept as many units of ``draft`` as are due; ``frontier`` is not used."""
+        # ``k`` words permit ``rate`` units, and every further word ``rate`` more.
         permitted = math.floor(self.rate * (context.heard - self.k + 1))
+        # Negative before ``k`` words, and after the recognizer replaced words by fewer words.
         due = permitted - context.written()
         ends = (0, *context.unit_ends())
         accepted = ends[max(0, min(due, len(ends) - 1))]

@@ -56,6 +56,8 @@ class PeakFilter:
 
     def __call__(self, row: FloatArray) -> Rows:
         """Filter the next row, ``[heads, source] -> [source]``; its argmax is the peak."""
+        # With two rows, every z-score is +1 or -1, so positions tie for the peak and rounding
+        # decides. The precision is therefore part of the rule (docs/paper.md).
         scores = np.asarray(row, np.float64)
         if self._normalizes:
             scores = self._zscore(scores)
@@ -64,6 +66,7 @@ class PeakFilter:
         return median_filter(scores.mean(axis=0), self._median_width)
 
     def _zscore(self, values: Rows) -> Rows:
+        # Welford's update: the difference of two large sums of squares would lose precision.
         self._count += 1
         delta = values - self._mean
         self._mean = self._mean + delta / self._count

@@ -26,18 +26,34 @@ MAX_EVENT = 20 * 2**20 + 4096
 MOST_WAITING = 32
 """Maximum number of open WebSockets beyond the number of speaker slots."""
 
-MOST_GUESSES, STRONG = 20, 16
-"""Maximum number of wrong tokens per minute and address, and minimum token length after that."""
+MOST_GUESSES = 20
+"""Maximum number of wrong tokens per minute and address."""
+
+STRONG = 16
+"""Minimum length of a token that an address may still use after ``MOST_GUESSES``. Nobody guesses a
+token of this length, so its owner is not locked out by others behind the same address."""
 
 MOST_LOGGED = 120
 """Maximum number of lines about wrong tokens per minute, so that they cannot fill the log."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
-POLICY, TOO_BIG, BROKEN, LATER, GOING = 1008, 1009, 1011, 1013, 1001
-"""WebSocket close codes: forbidden, message too long, internal error, try later, shutdown."""
+GOING = 1001
+"""WebSocket close code: the server shuts down."""
 
-_STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
+POLICY = 1008
+"""WebSocket close code: the request is not allowed."""
+
+TOO_BIG = 1009
+"""WebSocket close code: the message is too long."""
+
+BROKEN = 1011
+"""WebSocket close code: internal error."""
+
+LATER = 1013
+"""WebSocket close code: try again later."""
+
+_HTTP_STATUS = {POLICY: 403, TOO_BIG: 413, BROKEN: 500, LATER: 503, GOING: 503}
 
 
 class RefusedError(AlignAttError):
@@ -52,7 +68,7 @@ class RefusedError(AlignAttError):
         super().__init__(public(message))
         self.code = code
         self.close = close
-        self.status = status or _STATUS[close]
+        self.status = status or _HTTP_STATUS[close]
 
 
 class ClosingError(RefusedError):
@@ -63,9 +79,12 @@ class ClosingError(RefusedError):
     """
 
     def __init__(self, kept: bool, audio_s: float) -> None:
-        message = "the server is shutting down and does not store talks: save the text of this page"
         if kept:
             message = "the server is shutting down; the talk continues when it is started again"
+        else:
+            message = (
+                "the server is shutting down and does not store talks: save the text of this page"
+            )
         super().__init__("closing", message, GOING)
         self.kept = kept
         self.audio_s = audio_s
@@ -110,56 +129,94 @@ class Limits:
 
         ``path`` is the path prefix that a proxy adds to the pages.
         """
-        token = {"token": self.viewer_token} if self.viewer_token else {}
+        if self.viewer_token:
+            query["token"] = self.viewer_token
         base = (self.address or base).rstrip("/")
-        below = "" if _split(base).path else path.rstrip("/")
-        return f"{base}{below}/captions?{urlencode(query | token)}"
+        # A public address with a path already contains the proxy's prefix.
+        prefix = ""
+        if not _split(base).path:
+            prefix = path.rstrip("/")
+        return f"{base}{prefix}/captions?{urlencode(query)}"
 
     def check(self, connection: HTTPConnection, viewing: bool = False) -> str:
-        """Return the token of a connection; reject wrong tokens and pages from unknown hosts."""
+        """Return the token of a connection; reject wrong tokens and pages from unknown hosts.
+
+        Raises:
+            RefusedError: the host name, the origin or the token is not accepted.
+        """
+        self._check_host(connection)
+        self._check_origin(connection, viewing)
+        token = _token_of(connection)
+        if self.token:
+            self._check_token(token, self.token.splitlines(), connection, viewing)
+        return token
+
+    def _check_host(self, connection: HTTPConnection) -> None:
+        """Reject DNS rebinding, where the host name of a foreign page resolves to this machine."""
+        if not self.hosts:
+            return
         host = connection.headers.get("host", "")
-        names = {*self.hosts, *(_host(origin) for origin in self.origins)}
-        if self.hosts and _host(f"//{host}") not in names:
-            # DNS rebinding: the host name of a foreign page now resolves to this machine.
+        names = [_host(origin) for origin in self.origins]
+        names += self.hosts
+        if _host(f"//{host}") not in names:
             raise RefusedError(
                 "host", f"unknown host name {host!r}: restart with --origin https://{host}"
             )
+
+    def _check_origin(self, connection: HTTPConnection, viewing: bool) -> None:
+        """Reject pages of other servers; other programs send no origin."""
         origin = connection.headers.get("origin")
-        known = {*self.origins, *(self.embed if viewing else ())}
-        if origin and _split(origin).netloc != host and origin not in known:
-            option = f"--{'embed' if viewing else 'origin'} {origin[:80]}"
-            raise RefusedError("origin", f"origin {origin[:80]} is rejected: restart with {option}")
-        token, client = _shown(connection), connection.client
-        if not self.token:
-            return token
-        address = ":".join(client.host.split(":")[:4]) if client else ""  # IPv6: the network part
-        wrong = self.guesses.get(address, set())
-        wait = len(wrong) >= MOST_GUESSES
-        if not wait or len(token) >= STRONG:
-            if _is_one_of(token, self.token.splitlines()):
-                return token
+        host = connection.headers.get("host", "")
+        if not origin or _split(origin).netloc == host:
+            return
+        allowed = {*self.origins}
+        option = "--origin"
+        if viewing:
+            allowed.update(self.embed)
+            option = "--embed"
+        if origin not in allowed:
+            raise RefusedError(
+                "origin",
+                f"origin {origin[:80]} is rejected: restart with {option} {origin[:80]}",
+            )
+
+    def _check_token(
+        self, token: str, speaker_tokens: Collection[str], connection: HTTPConnection, viewing: bool
+    ) -> None:
+        """Reject a wrong token; count it, because a token could be guessed with many attempts."""
+        address = _network(connection)
+        wrong_tokens = self.guesses.get(address, set())
+        is_blocked = len(wrong_tokens) >= MOST_GUESSES
+        # Of a blocked address, a short token is rejected even if it is right: it may be a guess.
+        if not is_blocked or len(token) >= STRONG:
+            if _is_one_of(token, speaker_tokens):
+                return
             if _is_one_of(token, [self.viewer_token or ""]):
                 if viewing:
-                    return token
+                    return
                 text = (
                     "this is the viewers' token: to speak, put the speakers' token into the address"
                 )
                 raise RefusedError("token", text, status=401)
-        if wait:
+        if is_blocked:
             raise RefusedError("guesses", "too many wrong tokens: wait a minute", status=429)
         if not token:
             text = "this server requires a token: add ?token=... to the address"
             raise RefusedError("token", text, status=401)
-        if hash(token) not in wrong:
-            if self.logged.currsize < MOST_LOGGED:
-                LOGGER.warning("wrong token from %s (%d within a minute)", address, len(wrong) + 1)
-                self.logged[object()] = None
-            self.guesses.setdefault(address, set()).add(hash(token))
+        # A client that repeats the same wrong token is not guessing.
+        if hash(token) not in wrong_tokens:
+            self._count_guess(token, address, len(wrong_tokens) + 1)
         raise RefusedError("token", "wrong token: check ?token=... in the address", status=401)
+
+    def _count_guess(self, token: str, address: str, count: int) -> None:
+        if self.logged.currsize < MOST_LOGGED:
+            LOGGER.warning("wrong token from %s (%d within a minute)", address, count)
+            self.logged[object()] = None
+        self.guesses.setdefault(address, set()).add(hash(token))
 
     def rights(self, connection: HTTPConnection) -> dict[str, bool]:
         """Return what the token of a connection is good for, in addition to viewing."""
-        token = _shown(connection)
+        token = _token_of(connection)
         if not self.token:
             return {"speaker": True, "unused_token": bool(token)}
         return {"speaker": _is_one_of(token, self.token.splitlines()), "unused_token": False}
@@ -167,8 +224,12 @@ class Limits:
 
 def _is_one_of(token: str, tokens: Collection[str]) -> bool:
     """Compare a token with all accepted ones, in a time that does not depend on its letters."""
-    matches = [compare_digest(token.encode(), item.encode()) for item in tokens if item]
-    return any(matches)
+    is_accepted = False
+    for accepted in tokens:
+        # An empty line is no token. The loop does not stop at a match, to take the same time.
+        if accepted and compare_digest(token.encode(), accepted.encode()):
+            is_accepted = True
+    return is_accepted
 
 
 def is_loopback(host: str) -> bool:
@@ -179,11 +240,23 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _shown(connection: HTTPConnection) -> str:
+def _token_of(connection: HTTPConnection) -> str:
     """Return a request's token from the URL (browsers cannot set headers) or from a header."""
+    token = connection.query_params.get("token")
+    if token:
+        return token
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
-    given = value if scheme.lower() == "bearer" else ""
-    return connection.query_params.get("token") or given.strip()
+    if scheme.lower() != "bearer":
+        return ""
+    return value.strip()
+
+
+def _network(connection: HTTPConnection) -> str:
+    """Return a client's IPv4 address or IPv6 network, in which a client can choose addresses."""
+    if connection.client is None:
+        return ""
+    groups = connection.client.host.split(":")
+    return ":".join(groups[:4])
 
 
 def _host(url: str) -> str:

@@ -28,12 +28,8 @@ exit status: 0 stopped by a signal; 1 engine failure; 2 failure before the start
 """
 
 import argparse
-import contextlib
-import hashlib
 import os
-import re
 import signal
-import socket
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -44,14 +40,11 @@ from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cluster import connection
 from alignatt_agent.config.agent_config import load_config, parse_overrides
 from alignatt_agent.config.command_line import page, shared_options
-from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.serve.access import LOCAL_HOSTS, Limits, is_loopback
-from alignatt_agent.serve.journal import Journal
+from alignatt_agent.serve.access import Limits
+from alignatt_agent.serve.options import base_address, read_limits, read_replicas
 from alignatt_agent.serve.output import unblocked
 from alignatt_agent.serve.publish import destination
-
-_ADDRESS = re.compile(r"(https?://[\w.:\[\]-]+)(/[\w/.~-]*)?")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -96,8 +89,9 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[str], None] | None 
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
     runtime = Runtime()
     resolved = runtime.resolve(config)
-    for item in limits.publish:
-        destination(item, [*resolved.head_sets, config.source_language])
+    # An invalid destination is reported before the engines are loaded.
+    for text in limits.publish:
+        destination(text, [*resolved.head_sets, config.source_language])
     with unblocked():
         if cluster is not None:
             return serve_on_ray(arguments, resolved, limits, cluster, replicas)
@@ -117,25 +111,28 @@ def serve_here(
     from alignatt_agent.serve.server import Server, listen
     from alignatt_agent.serve.service import Service
 
-    taken = listen(arguments.host, arguments.port)
+    # The port is reserved first: loading the engines takes minutes.
+    reserved = listen(arguments.host, arguments.port)
     try:
         print(f"loading the engines of {arguments.config} ...", flush=True)
         engines = SharedEngines(resolved, runtime)
         engines.load()
         for warning in resolved.other_prompts():
             print(f"warning: {warning}", flush=True)
-        host, port, *_ = taken.getsockname()
-        if limits.address and not arguments.origin:  # --port 0 lets the system choose the port
-            limits = replace(limits, address=_base(arguments.host, port))
+        host, port, *_ = reserved.getsockname()
+        # With --port 0, the system has chosen the port.
+        if limits.address and not arguments.origin:
+            limits = replace(limits, address=base_address(arguments.host, port))
 
         def ready() -> None:
             _announce(resolved, limits, host, port)
             if begin is not None:
-                begin(f"{_base(host, port)}/")
+                begin(f"{base_address(host, port)}/")
 
-        Server(Service(engines, limits), ready).run(sockets=[taken])
+        server = Server(Service(engines, limits), ready)
+        server.run(sockets=[reserved])
     finally:
-        taken.close()
+        reserved.close()
         runtime.close()
     return 0
 
@@ -152,8 +149,14 @@ def serve_on_ray(
         from alignatt_agent.serve.on_ray import deployed
         from alignatt_agent.serve.replicas import Scale
 
-        scale = Scale(*replicas, limits.max_speakers, cluster.share())
-        print(f"starting {replicas[0]} replica(s) of {arguments.config} ...", flush=True)
+        least, most = replicas
+        scale = Scale(
+            least=least,
+            most=most,
+            speakers=limits.max_speakers,
+            share=cluster.share(),
+        )
+        print(f"starting {least} replica(s) of {arguments.config} ...", flush=True)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -165,69 +168,11 @@ def serve_on_ray(
 
 def _announce(resolved: Resolved, limits: Limits, host: str, port: int) -> None:
     """Print the server's address and a link for viewers."""
-    into = ", ".join(resolved.head_sets) or "any language"
-    print(
-        f"{_base(host, port)}/ translates {resolved.config.source_language} into {into}", flush=True
-    )
+    address = base_address(host, port)
+    source = resolved.config.source_language
+    # Without head sets, the policy accepts any target.
+    targets = ", ".join(resolved.head_sets) or "any language"
+    print(f"{address}/ translates {source} into {targets}", flush=True)
     if limits.address:
-        print(f"link for viewers of the room talk: {limits.viewers('', room='talk')}", flush=True)
-
-
-def _base(host: str, port: int) -> str:
-    if host in ("0.0.0.0", "::"):
-        with contextlib.suppress(OSError), socket.socket(type=socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # sends no packet, but selects the outgoing address
-            host = probe.getsockname()[0]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def read_replicas(arguments: Namespace) -> tuple[int, int]:
-    """Return the minimum and maximum number of replicas."""
-    given = arguments.replicas
-    if given is None:
-        return 1, 1
-    if arguments.ray is None:
-        raise ConfigError("--replicas needs --ray")
-    if len(given) > 2 or not 1 <= given[0] <= given[-1]:
-        raise ConfigError(f"--replicas must be a number, or a minimum and a maximum; got {given}")
-    return given[0], given[-1]
-
-
-def read_limits(arguments: Namespace) -> Limits:
-    """Return the limits; require a token if other machines can reach the server."""
-    here, local = (arguments.host, arguments.port), is_loopback(arguments.host)
-    if not local and not arguments.token:
-        raise ConfigError(
-            f"--host {arguments.host} lets other machines connect: set a secret with "
-            "ALIGNATT_TOKEN or --token, e.g. export ALIGNATT_TOKEN=$(openssl rand -hex 16)"
-        )
-    for option in ("origin", "embed"):
-        for item in getattr(arguments, option):
-            if not _ADDRESS.fullmatch(item):
-                expected = f"--{option} must be an address such as https://talks.example.org"
-                raise ConfigError(f"{expected}, got {item!r}")
-    for name in ("max_speakers", "max_viewers", "keep"):
-        if not getattr(arguments, name) > 0:  # also rejects NaN
-            option = name.replace("_", "-")
-            raise ConfigError(f"--{option} must be greater than 0, got {getattr(arguments, name)}")
-    if not 0 <= arguments.port < 2**16:
-        raise ConfigError(f"--port must be between 0 and 65535, got {arguments.port}")
-    if arguments.port == 0 and arguments.ray is not None:
-        raise ConfigError("--port 0 does not work with --ray: specify a port from 1 to 65535")
-    viewers = None
-    if arguments.token:  # scrypt is slow, which makes guessing impractical
-        key = hashlib.scrypt(arguments.token.encode(), salt=b"viewers", n=2**14, r=8, p=1, dklen=12)
-        viewers = key.hex()
-    return Limits(
-        token=arguments.token,
-        viewer_token=viewers,
-        origins=[_ADDRESS.sub(r"\1", item) for item in arguments.origin],
-        embed=[_ADDRESS.sub(r"\1", item) for item in arguments.embed],
-        hosts=LOCAL_HOSTS if local and not arguments.token else (),
-        address=arguments.origin[0] if arguments.origin else None if local else _base(*here),
-        max_speakers=arguments.max_speakers,
-        max_viewers=arguments.max_viewers,
-        keep_s=arguments.keep,
-        publish=tuple(arguments.publish),
-        journal=Journal(arguments.journal).folder,
-    )
+        link = limits.viewers("", room="talk")
+        print(f"link for viewers of the room talk: {link}", flush=True)

@@ -27,6 +27,9 @@ from alignatt_agent.serve.speaker import SpeakerStream
 SEND_S = 30.0
 """Seconds after which a client that reads nothing is treated as disconnected."""
 
+MOST_MARKS = 99
+"""Maximum number of quotation marks, brackets and commas in a long JSON message."""
+
 REASON = 120
 """Maximum length of a close reason, in UTF-8 bytes (RFC 6455 allows 123)."""
 
@@ -35,10 +38,13 @@ class Connection:
     """An accepted WebSocket connection of a client."""
 
     def __init__(self, socket: WebSocket, service: Service) -> None:
-        self._socket, self._service = socket, service
-        self.path, self.query = socket.url.path, socket.query_params
+        self._socket = socket
+        self._service = service
+        self.path = socket.url.path
+        self.query = socket.query_params
         self.sent = 0  # number of messages sent so far
-        self.token, self.speaking = "", False  # the client's token; whether the client is a speaker
+        self.token = ""  # the client's token
+        self.speaking = False  # whether the client is a speaker
         self._gone = False
         self.since = math.inf  # start of the current wait for a message
         self.wait = asyncio.timeout(None)  # the limit of the current wait for a message
@@ -51,7 +57,8 @@ class Connection:
             RefusedError: the message is too long, is not a JSON object, or is not sent in time.
             WebSocketDisconnect: the client disconnected.
         """
-        begin = self.since = time.monotonic()
+        begin = time.monotonic()
+        self.since = begin
         # The limit begins here: the server's work since the last message is no silence.
         self.wait = asyncio.timeout(self._limit_s)
         try:
@@ -59,8 +66,12 @@ class Connection:
             async with self.wait:
                 message = await self._socket.receive()
         except TimeoutError:
-            text = f"no message for {round(time.monotonic() - begin, 1):g} s"
-            raise RefusedError("idle", text, POLICY if self.since == begin else LATER) from None
+            silent_s = round(time.monotonic() - begin, 1)
+            close = POLICY
+            # The wait was ended for a new client, so this client may try again later.
+            if self.since != begin:
+                close = LATER
+            raise RefusedError("idle", f"no message for {silent_s:g} s", close) from None
         finally:
             self.since = math.inf
         self._limit_s = self._service.limits.idle_s
@@ -73,7 +84,9 @@ class Connection:
         if len(data) > largest:
             expected = f"a message must be at most {largest} bytes"
             raise RefusedError("message-size", f"{expected}, got {len(data)}", TOO_BIG)
-        return data if isinstance(data, bytes) else _json(data)
+        if isinstance(data, bytes):
+            return data
+        return _json(data)
 
     async def send(self, message: Message | dict[str, Any]) -> None:
         """Send a message of any protocol, unless the client has disconnected."""
@@ -87,11 +100,13 @@ class Connection:
         try:
             async with asyncio.timeout(SEND_S):
                 await self._socket.send_text(text)
+        # Starlette and uvicorn report a lost connection in several ways.
         except (TimeoutError, WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
             self._gone = True
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection with a reason."""
+        # The last character may be cut.
         short = reason.encode()[:REASON].decode(errors="ignore")
         with contextlib.suppress(WebSocketDisconnect, WebSocketDisconnected, OSError, RuntimeError):
             if not self._gone:
@@ -144,9 +159,11 @@ class Connection:
 
 
 def _json(text: str) -> dict[str, Any]:
-    if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > 99:
+    # An event with audio has few values. Many small ones would take a multiple of the memory.
+    if len(text) > MAX_MESSAGE and sum(map(text.count, '"[,')) > MOST_MARKS:
         raise RefusedError("message-size", "a long JSON message may contain only audio", TOO_BIG)
     with contextlib.suppress(ValueError):  # also raised for deep nesting and lone surrogates
-        if isinstance(data := from_json(text), dict):
+        data = from_json(text)
+        if isinstance(data, dict):
             return data
     raise RefusedError("json", f"a text message must be a JSON object, got {text[:40]!r}")

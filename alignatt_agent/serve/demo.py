@@ -24,7 +24,8 @@ from alignatt_agent.config.command_line import page
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import SAMPLE_RATE
 
-CONFIG, TARGETS = "micro-low", ("de", "it", "zh")
+CONFIG = "micro-low"
+TARGETS = ("de", "it", "zh")
 TALKS = ("micro_models/talks/talk-a.flac", "micro_models/talks/talk-b.flac")
 
 CHUNK = 1600
@@ -43,9 +44,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    given = build_parser().parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     talks = [str(find_path(talk)) for talk in TALKS]
-    if given.once:
+    if arguments.once:
         from alignatt_agent.live.cli import main as translate
 
         return translate([talks[0], "--config", CONFIG, "--target", *TARGETS])
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{address}captions?room=demo&target=de shows the captions of two talks", flush=True)
 
     os.environ.pop("ALIGNATT_TOKEN", None)  # only this machine can reach the server
-    return serve(["--config", CONFIG, "--port", str(given.port)], begin)
+    return serve(["--config", CONFIG, "--port", str(arguments.port)], begin)
 
 
 def _play(address: str, talks: Sequence[str]) -> None:
@@ -66,16 +67,22 @@ def _play(address: str, talks: Sequence[str]) -> None:
 
     from alignatt_agent.live import sources
 
-    server = f"ws{address.removeprefix('http')}ws"
+    url = f"ws{address.removeprefix('http')}ws"
     start = {"type": "start", "targets": TARGETS, "room": "demo", "new": True}
     with contextlib.suppress(ConnectionClosed, OSError):  # the server has stopped
         for talk in talks:
-            with connect(server, proxy=None, max_queue=None) as socket, sources.Source(talk) as pcm:
+            with connect(url, proxy=None, max_queue=None) as socket, sources.Source(talk) as audio:
                 socket.send(json.dumps(start))
-                start["session"] = json.loads(socket.recv()).get("session")  # for the next talk
+                ready = json.loads(socket.recv())
+                # The key of this talk allows the next one in the same room.
+                start["session"] = ready.get("session")
                 begin = time.monotonic()
-                for number, chunk in enumerate(sources.chunks(pcm, CHUNK), 1):
-                    time.sleep(max(0.0, begin + number * CHUNK / SAMPLE_RATE - time.monotonic()))
+                for number, chunk in enumerate(sources.chunks(audio, CHUNK), 1):
+                    # A microphone delivers a chunk at its end.
+                    due = begin + number * CHUNK / SAMPLE_RATE
+                    time.sleep(max(0.0, due - time.monotonic()))
                     socket.send((chunk * 32767).astype("<i2").tobytes())
                 socket.send(json.dumps({"type": "stop"}))
-                list(socket)  # reads all messages up to the end
+                # The loop ends with the connection, after the last words.
+                for _ in socket:
+                    pass

@@ -65,12 +65,15 @@ class _Latest:
     """Proxy for the current engine of a role, so that streams keep their state during a restart."""
 
     def __init__(self, shared: SharedEngines, role: str) -> None:
-        self._shared, self._role = shared, role
+        self._shared = shared
+        self._role = role
 
     def __getattr__(self, name: str) -> Any:
-        if self._shared._engines is None:
+        engines = self._shared._engines
+        if engines is None:
             raise EngineError("the engines are being started")
-        return getattr(getattr(self._shared._engines, self._role), name)
+        engine = getattr(engines, self._role)
+        return getattr(engine, name)
 
 
 class SharedEngines(EnginePool):
@@ -87,7 +90,8 @@ class SharedEngines(EnginePool):
         self.state = "starting"
         self._runtime.check(self.resolved)
         self._engines = self._runtime.load(self.resolved)
-        self.state, self.error = "ok", None
+        self.state = "ok"
+        self.error = None
 
     def healthy(self) -> bool:
         """Return whether streams can be served now."""
@@ -99,18 +103,32 @@ class SharedEngines(EnginePool):
     ) -> AsyncIterator[Stream]:
         """Open a stream on the engines of this process."""
         if self._engines is None or not self.healthy():
-            reason = f" ({self.error})" if self.error else ""
+            reason = ""
+            if self.error:
+                reason = f" ({self.error})"
             raise RefusedError("engine", f"the engines are being started{reason}: try again", LATER)
-        engines = self._engines
-        roles = ("asr", "translation", *(("aligner",) if engines.aligner else ()))
-        latest: dict[str, Any] = {role: _Latest(self, role) for role in roles}
-        yield open_stream(self.resolved, replace(engines, **latest), source, targets, context)
+        aligner = None
+        if self._engines.aligner:
+            aligner = self._latest("aligner")
+        # The stream survives a restart, because it asks for the current engines at each call.
+        engines = replace(
+            self._engines,
+            asr=self._latest("asr"),
+            translation=self._latest("translation"),
+            aligner=aligner,
+        )
+        yield open_stream(self.resolved, engines, source, targets, context)
+
+    def _latest(self, role: str) -> Any:
+        return _Latest(self, role)
 
     def restart_dead(self) -> None:
         """Restart dead engines in the background."""
         if self.state == "ok" and not self._runtime.alive():
             LOGGER.error("an engine died; restarting the engines")
-            self.state, self._engines = "starting", None
+            self.state = "starting"
+            # Steps fail immediately instead of waiting for a dead engine.
+            self._engines = None
             self._restarting = asyncio.create_task(self._restart())
 
     async def revive(self) -> bool:
@@ -121,7 +139,7 @@ class SharedEngines(EnginePool):
         return self.healthy()
 
     async def _restart(self) -> None:
-        pause = 1.0
+        pause_s = 1.0
         while True:
             try:
                 await asyncio.to_thread(self.load)
@@ -129,11 +147,13 @@ class SharedEngines(EnginePool):
                 LOGGER.warning("the engines are running again")
                 return
             except Exception as error:
-                name = "" if isinstance(error, AlignAttError) else f"{type(error).__name__}: "
-                self.error = f"{name}{error}"
+                self.error = str(error)
+                # The messages of other libraries may need the name of their class.
+                if not isinstance(error, AlignAttError):
+                    self.error = f"{type(error).__name__}: {error}"
                 LOGGER.error("the engines failed to start: %s", self.error)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def stop(self) -> None:
         """Stop restarting engines."""

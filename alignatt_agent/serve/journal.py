@@ -23,22 +23,18 @@ class Journal:
     """A journal in a folder that one server uses at a time; without a folder, it writes nothing."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder and folder.absolute()
+        self.folder: Path | None = None
         self._broken: set[str] = set()
         self._writer = ThreadPoolExecutor(1, "journal")  # one thread preserves the order of lines
         if folder is not None:
-            try:
-                folder.mkdir(0o700, parents=True, exist_ok=True)
-                TemporaryFile(dir=folder).close()
-            except OSError as error:
-                problem = f"{error.strerror}: expected a writable folder"
-                raise ConfigError(f"--journal {folder}: {problem}") from None
+            _require_writable(folder)
+            self.folder = folder.absolute()
 
     def append(self, talk: str, *lines: str) -> Future[None] | None:
         """Start appending lines; if the process is killed, all or none of them are written."""
         if self.folder is None:
             return None
-        data = "".join(f"{line}\n" for line in lines).encode()
+        data = "\n".join([*lines, ""]).encode()
         return self._writer.submit(self._write, talk, self.folder / f"{talk}.jsonl", data)
 
     def stores(self, talk: str) -> bool:
@@ -59,18 +55,26 @@ class Journal:
 
         Incomplete last lines are removed.
         """
-        files = self.folder.glob("*.jsonl") if self.folder else ()
+        if self.folder is None:
+            return
+        files = self.folder.glob("*.jsonl")
         for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+            # Truncating the file changes its time.
             written = path.stat().st_mtime
             data = path.read_bytes()
-            os.truncate(path, whole := data.rfind(b"\n") + 1)
+            length = data.rfind(b"\n") + 1
+            os.truncate(path, length)
+            lines = data[:length].splitlines()
+            if not lines:
+                continue
             try:
-                if lines := data[:whole].splitlines():
-                    key = Key.model_validate_json(lines[0])
-                    messages = [LINE.validate_json(line) for line in lines[1:]]
-                    yield path.stem, key, messages, written
+                key = Key.model_validate_json(lines[0])
+                messages = [LINE.validate_json(line) for line in lines[1:]]
             except ValueError as error:
+                # Pydantic's errors have several lines.
                 LOGGER.error("skipped %s: %s", path, " ".join(str(error).split()))
+            else:
+                yield path.stem, key, messages, written
 
     def _write(self, talk: str, path: Path, data: bytes) -> None:
         if talk in self._broken:
@@ -79,5 +83,20 @@ class Journal:
             with open(path, "ab", opener=partial(os.open, mode=0o600)) as file:
                 file.write(data)
         except OSError as error:
+            # Later lines are useless without this one.
             self._broken.add(talk)
             LOGGER.error("cannot write the journal of a talk; the talk continues: %s", error)
+
+
+def _require_writable(folder: Path) -> None:
+    """Create the folder if necessary, and a file in it, which is removed.
+
+    Raises:
+        ConfigError: the folder cannot be created, or nothing can be written into it.
+    """
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        problem = f"{error.strerror}: expected a writable folder"
+        raise ConfigError(f"--journal {folder}: {problem}") from None

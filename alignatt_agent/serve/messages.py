@@ -12,8 +12,8 @@ from pydantic import Field, TypeAdapter
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.errors import Strict
 from alignatt_agent.config.languages import Language
-from alignatt_agent.live.sentence_starts import begins_sentence
 from alignatt_agent.serve.access import ClosingError, RefusedError
+from alignatt_agent.text.sentence_starts import begins_sentence
 from alignatt_agent.types import SAMPLE_RATE, GatedDraft, SpeechUpdate, Step, Word
 
 T = TypeVar("T")
@@ -87,9 +87,9 @@ class TargetLanguage(Strict):
     rtl: bool
 
     @classmethod
-    def of(cls, known: Language) -> "TargetLanguage":
+    def of(cls, target: Language) -> "TargetLanguage":
         """Return the properties of a language."""
-        return cls(code=known.code, name=known.name, spaced=known.spaced, rtl=known.rtl)
+        return cls(code=target.code, name=target.name, spaced=target.spaced, rtl=target.rtl)
 
 
 class EarlierTalk(Strict):
@@ -280,13 +280,14 @@ def of_step(step: StreamStep, offset_s: float, said: dict[str, str]) -> list[Mes
 
     ``said`` maps targets to the emitted text of the open sentence. This function updates ``said``.
     """
-    found: list[Message] = [_heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)]
-    for target, own in step.steps.items():
-        if own.gated is not None:
-            found.append(_draft(target, own.gated))
-        if own.units:
-            found.append(_said(target, own, offset_s, said))
-    return found
+    heard = _heard(step.heard, round(step.audio_s + offset_s, 2), offset_s)
+    messages: list[Message] = [heard]
+    for target, target_step in step.steps.items():
+        if target_step.gated is not None:
+            messages.append(_draft(target, target_step.gated))
+        if target_step.units:
+            messages.append(_said(target, target_step, offset_s, said))
+    return messages
 
 
 def text_of(units: Iterable[tuple[Any, ...]]) -> str:
@@ -296,41 +297,60 @@ def text_of(units: Iterable[tuple[Any, ...]]) -> str:
 
 def _heard(heard: SpeechUpdate, audio_s: float, offset_s: float) -> Heard:
     live = heard.live
-    states = ["settled"] * heard.settled + ["stable"] * (heard.stable - heard.settled)
-    states += ["new"] * (len(live.words) - len(states))
-    return Heard(
-        audio_s=audio_s,
-        words=[(*_timed(word, offset_s), states[k]) for k, word in enumerate(live.words)],
-        accessible=live.accessible,
-        closed=[[_timed(word, offset_s) for word in words] for words in heard.sentences],
-    )
+    words = []
+    for place, timed in enumerate(_timed_words(live.words, offset_s)):
+        words.append((*timed, _state(heard, place)))
+    closed = [_timed_words(sentence, offset_s) for sentence in heard.sentences]
+    return Heard(audio_s=audio_s, words=words, accessible=live.accessible, closed=closed)
+
+
+def _state(heard: SpeechUpdate, place: int) -> str:
+    """Return the state of a word of the open sentence, see ``HeardWord``."""
+    if place < heard.settled:
+        return "settled"
+    if place < heard.stable:
+        return "stable"
+    return "new"
 
 
 def _draft(target: str, gated: GatedDraft) -> Draft:
-    mass = [round(float(share), 3) for share in gated.decision.accessible_mass]
-    tokens = zip_longest(gated.tokens, gated.words, mass)
+    decision = gated.decision
+    shares = [round(float(share), 3) for share in decision.accessible_mass]
+    # The policy may read fewer rows than there are tokens.
+    rows = zip_longest(gated.tokens, gated.words, shares)
     return Draft(
         target=target,
-        tokens=list(islice(tokens, len(gated.tokens))),
+        tokens=list(islice(rows, len(gated.tokens))),
         said=gated.emitted,
-        accepted=gated.decision.accepted,
-        reason=gated.decision.reason,
+        accepted=decision.accepted,
+        reason=decision.reason,
         edge=gated.edge,
     )
 
 
 def _said(target: str, step: Step, offset_s: float, said: dict[str, str]) -> Said:
     units = []
-    for unit, spoken in zip(step.units, step.times, strict=True):
+    for text, spoken in zip(step.units, step.times, strict=True):
         before = said.get(target, "")
-        begins = begins_sentence(before, unit, target)
-        said[target] = unit if begins else before + unit
-        times = round(spoken.start + offset_s, 2), round(spoken.end + offset_s, 2)
-        units.append(Unit(unit, *times, begins))
+        begins = begins_sentence(before, text, target)
+        said[target] = text if begins else before + text
+        unit = Unit(
+            text=text,
+            start=round(spoken.start + offset_s, 2),
+            end=round(spoken.end + offset_s, 2),
+            begins=begins,
+        )
+        units.append(unit)
     return Said(target=target, audio_s=round(step.audio_s + offset_s, 2), units=units)
+
+
+def _timed_words(words: Iterable[Word], offset_s: float) -> list[Timed]:
+    return [_timed(word, offset_s) for word in words]
 
 
 def _timed(word: Word, offset_s: float) -> Timed:
     return Timed(
-        word.gap + word.text, round(word.start + offset_s, 2), round(word.end + offset_s, 2)
+        text=word.gap + word.text,
+        start=round(word.start + offset_s, 2),
+        end=round(word.end + offset_s, 2),
     )

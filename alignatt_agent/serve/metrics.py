@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -18,26 +19,39 @@ class Metrics:
     """Metrics of a running server; the functions in ``now`` return current values."""
 
     def __init__(self, **now: Callable[[], float]) -> None:
-        self.registry = registry = CollectorRegistry(auto_describe=False)
+        # Unlike the global registry, it has no metrics of vLLM, and several can be in a process.
+        self.registry = CollectorRegistry(auto_describe=False)
         self.refusals = Counter(
-            "alignatt_refusals", "Number of rejected clients", ["reason"], registry=registry
+            name="alignatt_refusals",
+            documentation="Number of rejected clients",
+            labelnames=["reason"],
+            registry=self.registry,
         )
         self._lags: deque[float] = deque(maxlen=RECENT)
         self._factors: deque[float] = deque(maxlen=RECENT)
-        lag = "Seconds of waiting audio plus computation, percentile {} of recent live steps"
-        factor = "Seconds of computation per second of audio, median of recent steps"
-        for name, text, value in (
-            ("speakers", "Number of active speakers", now["speakers"]),
-            ("viewers", "Number of viewers in all rooms", now["viewers"]),
-            ("lag_p50_seconds", lag.format(50), _percentile(self._lags, 50)),
-            ("lag_p95_seconds", lag.format(95), _percentile(self._lags, 95)),
-            ("real_time_factor", factor, _percentile(self._factors, 50)),
-        ):
-            Gauge(f"alignatt_{name}", text, registry=registry).set_function(value)
-        registry.register(_Restarts(now["restarts"]))
+        self._gauge("speakers", "Number of active speakers", now["speakers"])
+        self._gauge("viewers", "Number of viewers in all rooms", now["viewers"])
+        for share in (50, 95):
+            self._gauge(
+                f"lag_p{share}_seconds",
+                f"Seconds of waiting audio plus computation, percentile {share} of recent live "
+                f"steps",
+                partial(_percentile, self._lags, share),
+            )
+        self._gauge(
+            "real_time_factor",
+            "Seconds of computation per second of audio, median of recent steps",
+            partial(_percentile, self._factors, 50),
+        )
+        self.registry.register(_Restarts(now["restarts"]))
+
+    def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        gauge = Gauge(f"alignatt_{name}", text, registry=self.registry)
+        gauge.set_function(value)
 
     def step(self, status: Status, live: bool) -> None:
         """Record the status of a speaker; the lag is recorded only for live streams."""
+        # Other clients send a whole recording at once, so most of it waits.
         if live:
             self._lags.append(status.behind_s + status.step_ms / 1000)
         self._factors.append(status.rtf)
@@ -55,5 +69,8 @@ class _Restarts(Collector):
         yield CounterMetricFamily("alignatt_engine_restarts", text, value=self._count())
 
 
-def _percentile(values: deque[float], share: float) -> Callable[[], float]:
-    return lambda: float(np.percentile(list(values), share)) if values else 0.0
+def _percentile(values: deque[float], share: float) -> float:
+    """Return a percentile of ``values``, or 0 without values."""
+    if not values:
+        return 0.0
+    return float(np.percentile(list(values), share))

@@ -21,9 +21,9 @@ from starlette.applications import Starlette
 
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cluster.connection import ClusterError, one_line
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.serve.access import Limits
 from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.engines import SharedEngines
@@ -56,8 +56,9 @@ class Pages:
     ) -> None:
         quieten()
         self._engines = RemoteEngines(config, engines, scale)
-        most = scale.most * scale.speakers
-        self._service = Service(self._engines, replace(limits, max_speakers=most))
+        # The limit of the command line is that of one replica.
+        all_limits = replace(limits, max_speakers=scale.most * scale.speakers)
+        self._service = Service(self._engines, all_limits)
         self._watching = asyncio.ensure_future(self._engines.watch())
 
     def __serve_build_asgi_app__(self) -> Starlette:
@@ -66,7 +67,9 @@ class Pages:
     async def next_call(self, key: int) -> Call | None:
         """Return the next call of a talk, or ``None`` if the talk has ended."""
         talk = self._engines.talks.get(key)
-        return await talk.calls.get() if talk else None
+        if talk is None:
+            return None
+        return await talk.calls.get()
 
     async def drain(self) -> None:
         """Translate the last words of all speakers and disconnect the viewers."""
@@ -108,6 +111,7 @@ def deployed(
     except (RuntimeError, RayError) as error:
         raise ClusterError(f"the server cannot start on the cluster: {one_line(error)}") from None
     finally:
+        # Serve itself is shut down only if no other application runs on it.
         with contextlib.suppress(Exception):
             if before:
                 serve.delete(APP)
@@ -122,7 +126,7 @@ def _application(
     engines: Callable[[Resolved, Runtime], SharedEngines],
 ) -> serve.Application:
     config = resolved.config.model_dump(mode="json")
-    replica = serve.deployment(
+    replica_deployment = serve.deployment(
         name=ENGINES,
         max_ongoing_requests=scale.speakers,
         autoscaling_config=AutoscalingConfig(
@@ -141,10 +145,12 @@ def _application(
         health_check_timeout_s=60.0,
         max_constructor_retry_count=2,
         logging_config=_QUIET,
-    )(Replica)
-    pages = serve.deployment(
+    )
+    pages_deployment = serve.deployment(
         name=PAGES,
+        # All rooms are in one process, so it is never replicated.
         num_replicas=1,
+        # A viewer is a request that never ends.
         max_ongoing_requests=100_000,
         ray_actor_options={
             "num_cpus": 0,
@@ -153,6 +159,8 @@ def _application(
         },
         graceful_shutdown_timeout_s=STOP_S,
         logging_config=_QUIET,
-    )(serve.ingress()(Pages))
-    bound = replica.bind(config, versions(), scale.speakers, engines)
-    return pages.bind(bound, config, limits, scale)
+    )
+    replica = replica_deployment(Replica)
+    pages = pages_deployment(serve.ingress()(Pages))
+    bound_replica = replica.bind(config, versions(), scale.speakers, engines)
+    return pages.bind(bound_replica, config, limits, scale)

@@ -82,12 +82,15 @@ class DescriptorListener(QueueListener):
         with contextlib.suppress(OSError):  # the reader has exited
             while data:
                 try:
-                    data = data[os.write(self._descriptor, data) :]
+                    written = os.write(self._descriptor, data)
+                    data = data[written:]
+                # Another process has made the shared descriptor non-blocking.
                 except BlockingIOError:
                     select.select([], [self._descriptor], [])
 
     def enqueue_sentinel(self) -> None:
         """Queue the end, even if the queue is full."""
+        # The base class calls ``put_nowait``.
         self._source.lines.put(None)
 
 

@@ -18,10 +18,11 @@ from urllib.request import Request, urlopen
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
-from alignatt_agent.live.subtitles import LINES, layout, width
+from alignatt_agent.live.cues import LINES, layout, width
 from alignatt_agent.serve.messages import LINE, End, Ready, Said, Unit
-from alignatt_agent.serve.rooms import Room, check_name
-from alignatt_agent.speech.sentences import ends_after
+from alignatt_agent.serve.room import Room
+from alignatt_agent.serve.rooms import check_name
+from alignatt_agent.text.sentences import ends_after
 
 LOGGER = logging.getLogger(__name__)
 
@@ -39,7 +40,15 @@ class Caption(NamedTuple):
 Captions = asyncio.Queue[Caption | None]
 """Captions to be posted; ``None`` marks the end."""
 
-TIMEOUT_S, LONGEST_S, STALE_S = 10.0, 30.0, 60.0
+TIMEOUT_S = 10.0
+"""Seconds after which a request without a response has failed."""
+
+LONGEST_S = 30.0
+"""Longest pause between two attempts to post a caption, in seconds."""
+
+STALE_S = 60.0
+"""Age in seconds from which a caption is no longer posted."""
+
 EPOCH = 1_767_225_600
 """Start of 2026 in Unix time; ``seq`` starts at the number of seconds since then."""
 
@@ -63,40 +72,80 @@ async def publish(publisher: Callable[[str], AbstractContextManager[Room]], text
     A failed request is repeated until its caption is stale. In the meantime, the speaker is told.
     """
     name, target, url = destination(text)
+    # The address is a secret, so rooms and journals contain only its hash.
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    url += "&seq=" if "?" in url else "?seq="
-    # Both services require that numbers keep increasing, even after a restart of this server.
-    seq, spoken = int(time.time()) - EPOCH, 0.0
     with publisher(name) as room:
         captions: Captions = asyncio.Queue()
-        reading = asyncio.create_task(_read(room, target, key, captions))
+        reading = asyncio.create_task(read_captions(room, target, key, captions))
+        poster = _Poster(room, target, key, url)
         while caption := await captions.get():
-            spoken = max(caption.spoken, spoken + 0.001)
-            body = caption.text
-            if "youtube" in url:
-                stamp = datetime.fromtimestamp(spoken, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
-                body = f"{stamp[:-3]}\n{body}"
-            kind = {"content-type": "text/plain; charset=utf-8"}
-            request, pause = Request(f"{url}{seq}", f"{body}\n".encode(), kind), 1.0
-            while caption.said_s > time.monotonic() - STALE_S:
-                try:
-                    (await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)).close()
-                    seq += 1
-                    room.problems.pop(key, None)
-                    break
-                # Proxies and servers answer anything; whatever it is, the next attempt may succeed.
-                except Exception as error:  # secrets in the URL must not be logged
-                    cause = getattr(error, "code", type(error).__name__)
-                    LOGGER.warning("%s did not accept a caption (%s)", request.host, cause)
-                    since = time.strftime("%H:%M:%S")
-                    problem = f"{request.host} has not accepted captions ({target}) since {since}"
-                    room.problems.setdefault(key, f"{problem} ({cause}); they are sent again.")
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_S)
-            else:
-                LOGGER.warning("%s: a caption is dropped because it is a minute late", request.host)
+            await poster.post(caption)
+            # A caption that was dropped is not posted after a restart, either.
             room.note_posted(key, caption.event, caption.units)
         await reading
+
+
+class _Poster:
+    """Posts the captions of a room to one address, in order."""
+
+    def __init__(self, room: Room, target: str, key: str, url: str) -> None:
+        self._room = room
+        self._target = target
+        self._key = key
+        separator = "&" if "?" in url else "?"
+        self._url = f"{url}{separator}seq="
+        # Both services require that numbers keep increasing, even after a restart of this server.
+        self._seq = int(time.time()) - EPOCH
+        self._spoken = 0.0
+
+    async def post(self, caption: Caption) -> None:
+        """Post a caption; repeat failed requests until the caption is stale."""
+        # Words are translated in another order than they are spoken, but times must increase.
+        self._spoken = max(caption.spoken, self._spoken + 0.001)
+        request = self._request(caption.text)
+        pause_s = 1.0
+        while caption.said_s > time.monotonic() - STALE_S:
+            if await self._send(request):
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_S)
+        LOGGER.warning("%s: a caption is dropped because it is a minute late", request.host)
+
+    def _request(self, text: str) -> Request:
+        body = text
+        if "youtube" in self._url:
+            spoken_at = datetime.fromtimestamp(self._spoken, UTC)
+            stamp = spoken_at.strftime("%Y-%m-%dT%H:%M:%S.%f")
+            # YouTube expects milliseconds, Python writes microseconds.
+            body = f"{stamp[:-3]}\n{text}"
+        return Request(
+            url=f"{self._url}{self._seq}",
+            data=f"{body}\n".encode(),
+            headers={"content-type": "text/plain; charset=utf-8"},
+        )
+
+    async def _send(self, request: Request) -> bool:
+        """Send a request; return whether it succeeded."""
+        try:
+            response = await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)
+            response.close()
+        # Proxies and servers answer anything; whatever it is, the next attempt may succeed.
+        except Exception as error:
+            self._note_failure(request.host, error)
+            return False
+        # A repeated request has the same number, so a caption is never shown twice.
+        self._seq += 1
+        self._room.problems.pop(self._key, None)
+        return True
+
+    def _note_failure(self, host: str, error: Exception) -> None:
+        # The error itself may contain the URL with its secrets.
+        cause = getattr(error, "code", type(error).__name__)
+        LOGGER.warning("%s did not accept a caption (%s)", host, cause)
+        since = time.strftime("%H:%M:%S")
+        problem = f"{host} has not accepted captions ({self._target}) since {since}"
+        # The speaker sees the time of the first failure.
+        self._room.problems.setdefault(self._key, f"{problem} ({cause}); they are sent again.")
 
 
 class _Lines:
@@ -114,10 +163,13 @@ class _Lines:
             self.flush(said_s)
         text = unit.text
         if self._last is not None:
-            spoken, text = self._last.spoken, self._last.text + text
-        self._last = Caption(spoken, said_s, text.lstrip(), event, units)
-        words = self._last.text.split()
-        if ends_after(words, len(words), self._target) or width(self._last.text) >= self._width:
+            spoken = self._last.spoken
+            text = self._last.text + text
+        text = text.lstrip()
+        self._last = Caption(spoken, said_s, text, event, units)
+        words = text.split()
+        is_sentence = ends_after(words, len(words), self._target)
+        if is_sentence or width(text) >= self._width:
             self.flush(said_s)
 
     def flush(self, said_s: float) -> None:
@@ -127,25 +179,33 @@ class _Lines:
         self._last = None
 
 
-async def _read(room: Room, target: str, key: str, captions: Captions) -> None:
+async def read_captions(room: Room, target: str, key: str, captions: Captions) -> None:
     """Queue the captions of a room when they are emitted, even while a POST request is slow.
 
     After a restart, captions that were emitted but not posted are queued, too.
     """
-    lines, zero = _Lines(target, captions), 0.0
+    lines = _Lines(target, captions)
+    clock_offset: float | None = None  # Unix time minus monotonic time
     try:
         async for event, content in room.follow():
-            message, now = LINE.validate_json(content), time.monotonic()
-            number = int(event.partition(".")[2])
-            if isinstance(message, Ready) or not zero:
-                zero = time.time() - now  # the system clock may be changed during a talk
+            message = LINE.validate_json(content)
+            now = time.monotonic()
+            _, _, digits = event.partition(".")
+            number = int(digits)
+            # The offset is kept, because the system clock may be changed during a talk.
+            if isinstance(message, Ready) or clock_offset is None:
+                clock_offset = time.time() - now
             if isinstance(message, Said) and message.target == target:
                 said_s = now - room.age(number, message.audio_s)
+                posted = room.posted(key)
                 for units, unit in enumerate(message.units, 1):
-                    if (number, units) <= room.posted(key) or said_s < now - STALE_S:
-                        continue  # posted before a restart, or too old
-                    spoken = zero + said_s - (message.audio_s - unit.start)
+                    # Posted before a restart, or too old.
+                    if (number, units) <= posted or said_s < now - STALE_S:
+                        continue
+                    delay_s = message.audio_s - unit.start
+                    spoken = clock_offset + said_s - delay_s
                     lines.add(unit, spoken, said_s, event, units)
+            # Events from before a restart end inside a caption that nobody continues.
             if isinstance(message, End) or number == room.restored:
                 lines.flush(now)
     finally:

@@ -50,12 +50,14 @@ class RemoteStream:
         try:
             async for reply in replies:
                 if self.replica.done():
+                    # A replica answers the calls in their order.
                     _settle(self._waiting.popleft(), reply)
                 else:
                     self.replica.set_result(reply)
         except Exception as cause:
             error = _lost(cause)
         finally:
+            # After ``close``, the end of the replies is no failure.
             if self._error is None:
                 self._error = gone(error)
                 self._lost(error)
@@ -78,11 +80,14 @@ class RemoteStream:
 
 def run(stream: Stream | RemoteStream, call: Callable[[Stream], T]) -> T:
     """Make a call on a local or remote stream, but not in the event loop's thread."""
-    return stream.call(call) if isinstance(stream, RemoteStream) else call(stream)
+    if isinstance(stream, RemoteStream):
+        return stream.call(call)
+    return call(stream)
 
 
 def _lost(cause: Exception) -> EngineError:
     """Return the error for the speaker of a talk whose replica failed."""
+    # Ray wraps the error of a replica.
     inner = getattr(cause, "cause", None) or cause
     if isinstance(inner, EngineError):
         return inner

@@ -17,9 +17,9 @@ from alignatt_agent.cluster.priority import lowest_priority
 from alignatt_agent.cluster.workers import tidy
 from alignatt_agent.config.agent_config import AgentConfig
 from alignatt_agent.config.languages import Language, language
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.quiet import quieten
 from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.serve.access import LATER, RefusedError
 from alignatt_agent.serve.engines import EnginePool, SharedEngines
 from alignatt_agent.serve.remote import Call, RemoteStream
@@ -27,8 +27,14 @@ from alignatt_agent.types import EngineError
 
 LOGGER = logging.getLogger(__name__)
 
-APP, PAGES, ENGINES = "alignatt", "pages", "engines"
-"""Names of the application and its deployments."""
+APP = "alignatt"
+"""Name of the application."""
+
+PAGES = "pages"
+"""Name of the deployment that serves pages and stores rooms."""
+
+ENGINES = "engines"
+"""Name of the deployment whose replicas run engines."""
 
 PLACE_S = 300.0
 """Maximum number of seconds that a speaker waits for a replica to start."""
@@ -74,8 +80,9 @@ class Replica:
     ) -> AsyncIterator[Any]:
         """Yield the name of this replica, then the result or error of each call in a talk."""
         loop = asyncio.get_running_loop()
-        spoken, wanted = language(source), [language(code) for code in targets]
-        async with self._engines.open_stream(spoken, wanted, context) as stream:
+        spoken = language(source)
+        target_languages = [language(code) for code in targets]
+        async with self._engines.open_stream(spoken, target_languages, context) as stream:
             yield self._name
             while True:
                 call: Call | None = await self._pages.next_call.remote(key)
@@ -84,6 +91,7 @@ class Replica:
                 try:
                     result = await loop.run_in_executor(self._threads, call, stream)
                 except Exception as error:
+                    # Dead engines end the talk, because Serve replaces this replica.
                     if isinstance(error, EngineError) and not self._engines.healthy():
                         raise
                     result = error
@@ -107,7 +115,8 @@ class RemoteEngines(EnginePool):
         self.talks: dict[int, RemoteStream] = {}  # open talks by key
         self._handle = handle.options(stream=True)
         self._scale = scale
-        self._opened = self._running = 0
+        self._opened = 0  # number of talks so far
+        self._running = 0  # number of replicas that can serve talks
         self._lost_replicas: set[str] = set()
 
     @contextlib.asynccontextmanager
@@ -123,14 +132,16 @@ class RemoteEngines(EnginePool):
         replies = self._handle.talk.remote(key, source.code, codes, context)
         listening = asyncio.ensure_future(talk.listen(replies))
         try:
-            places = {listening, talk.replica}
-            await asyncio.wait(places, timeout=PLACE_S, return_when=asyncio.FIRST_COMPLETED)
+            # If the request fails, ``listening`` ends without a replica.
+            started = {listening, talk.replica}
+            await asyncio.wait(started, timeout=PLACE_S, return_when=asyncio.FIRST_COMPLETED)
             if not talk.replica.done():
                 raise RefusedError("busy", "all replicas are in use: try again later", LATER)
             yield talk
         finally:
             talk.close()
             del self.talks[key]
+            # A replica ends its request by itself after ``close``.
             if not talk.replica.done():
                 replies.cancel()
                 listening.cancel()
@@ -139,28 +150,36 @@ class RemoteEngines(EnginePool):
         """Check the state of the replicas until canceled."""
         while True:
             with contextlib.suppress(Exception):  # e.g. while the controller restarts
-                found = await asyncio.to_thread(serve.status)
-                deployment = found.applications[APP].deployments[ENGINES]
-                running = deployment.replica_states.get("RUNNING", 0)
-                self._running = running
-                self.state = "ok" if running else "starting"
-                self.error = None if running else deployment.message or None
+                status = await asyncio.to_thread(serve.status)
+                deployment = status.applications[APP].deployments[ENGINES]
+                self._running = deployment.replica_states.get("RUNNING", 0)
+                if self._running:
+                    self.state = "ok"
+                    self.error = None
+                else:
+                    self.state = "starting"
+                    self.error = deployment.message or None
             await asyncio.sleep(WATCH_S)
 
     def describe(self) -> dict[str, Any]:
         """Return the numbers of restarts, replicas, and talks per replica for ``/health``."""
-        known = [talk.replica for talk in self.talks.values() if talk.replica.done()]
-        return super().describe() | {
-            "replicas": {
-                "least": self._scale.least,
-                "most": self._scale.most,
-                "running": self._running,
-                "talks": Counter(replica.result() for replica in known),
-            },
+        talks_of_replica: Counter[str] = Counter()
+        for talk in self.talks.values():
+            if talk.replica.done():
+                talks_of_replica[talk.replica.result()] += 1
+        replicas = {
+            "least": self._scale.least,
+            "most": self._scale.most,
+            "running": self._running,
+            "talks": talks_of_replica,
         }
+        return super().describe() | {"replicas": replicas}
 
     def _lost(self, talk: RemoteStream, error: EngineError) -> None:
-        if talk.replica.done() and talk.replica.result() not in self._lost_replicas:
-            self._lost_replicas.add(talk.replica.result())
-            self.restarts += 1
+        if talk.replica.done():
+            name = talk.replica.result()
+            # All talks of a replica are lost together, but it is one restart.
+            if name not in self._lost_replicas:
+                self._lost_replicas.add(name)
+                self.restarts += 1
         LOGGER.error("a talk was lost: %s", error)

@@ -7,244 +7,15 @@ import asyncio
 import secrets
 import time
 import unicodedata
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import Iterator
 
 from alignatt_agent.serve.access import LATER, POLICY, RefusedError
 from alignatt_agent.serve.journal import Journal
-from alignatt_agent.serve.messages import (
-    LINE,
-    EarlierTalk,
-    End,
-    Event,
-    Gap,
-    Key,
-    Message,
-    Posted,
-    Ready,
-    Said,
-    Tail,
-)
-
-MAX_EVENTS = 50_000
-"""Maximum number of events in a room, enough for several hours in a few languages."""
-
-MOST_DIGITS = 9
-"""Maximum number of digits in an event number from a viewer."""
-
-MAX_EARLIER = 20
-"""Maximum number of finished talks of a room whose text is kept beside the current talk."""
+from alignatt_agent.serve.messages import End
+from alignatt_agent.serve.room import Room
 
 MAX_NAME = 64
 """Maximum number of characters of a room name."""
-
-
-class Room:
-    """The messages of one speaker, for current and later viewers.
-
-    The key ``session`` lets a speaker continue the talk from the state ``tail``.
-    """
-
-    def __init__(self, name: str, journal: Journal | None = None) -> None:
-        self.name = name
-        self.viewers = self.publishers = 0
-        self.problems: dict[str, str] = {}  # faults of publishers, by destination
-        self.free = asyncio.Event()  # set while the room is free
-        self.free.set()
-        self.held_until = 0.0  # until this time, no other speaker may begin a talk
-        self.back: asyncio.Future[bool] | None = None  # result: whether the audio is resent
-        self.lost = False  # whether the speaker's connection was lost
-        self._earlier: dict[str, tuple[EarlierTalk, list[str]]] = {}  # texts by name of the talk
-        self._texts: list[str] = []
-        self._closed = False
-        self._journal = journal or Journal()
-        self._talk = ""
-        self._news = asyncio.Event()
-        self.begin()
-
-    def begin(self, session: str = "", keep: bool = False, text_s: float = 0.0) -> None:
-        """Start a new talk at ``text_s``; discard the old one or ``keep`` its text."""
-        if keep and self.has_text():
-            self._put_away()
-        else:
-            self._journal.forget(self._talk)
-        self._talk = secrets.token_hex(8)
-        self.session = session
-        self.tail = Tail.at(text_s)
-        self.text_s = text_s
-        self.title = ""
-        self.restored = 0  # number of events that come from the journal
-        self._written = 0.0
-        self._posted: dict[str, tuple[int, int]] = {}
-        self.targets: set[str] = set()  # languages of the talk
-        self._texts = []
-        self._dropped = 0  # number of old events that are no longer kept
-        if session:
-            key = Key(room=self.name, session=session)
-            self._journal.append(self._talk, key.model_dump_json())
-        self._wake()
-
-    def end_wait(self, resent: bool = False) -> None:
-        """End the stream of a speaker who reconnected (``resent``: with audio) or is replaced."""
-        if self.back and not self.back.done():
-            self.back.set_result(resent)
-
-    def forget(self) -> None:
-        """Remove all talks from the journal."""
-        for talk in (self._talk, *self._earlier):
-            self._journal.forget(talk)
-
-    def restore(
-        self, talk: str, session: str, lines: Sequence[Message], written: float = 0.0
-    ) -> None:
-        """Restore a talk from the journal; an older talk of this room becomes an earlier one.
-
-        ``written`` is the Unix time of the last line.
-        """
-        self.begin(keep=True)
-        self._talk, self.session = talk, session
-        for line in lines:
-            if isinstance(line, Tail):
-                self.tail = line
-            elif isinstance(line, Posted):
-                self._posted[line.destination] = line.event, line.units
-            else:
-                self._note(line)
-                self._keep(line.model_dump_json())
-        self.restored = self._dropped + len(self._texts)
-        self._written = written
-
-    def age(self, number: int, audio_s: float) -> float:
-        """Return the approximate age of an event from before a restart; 0 for later events."""
-        if number > self.restored:
-            return 0.0
-        return max(0.0, time.time() - self._written + self.tail.audio_s - audio_s)
-
-    def posted(self, destination: str) -> tuple[int, int]:
-        """Return the last event of this talk that was posted, and the number of its units."""
-        return self._posted.get(destination, (0, 0))
-
-    def note_posted(self, destination: str, event_id: str, units: int) -> None:
-        """Record that the text up to these units of an event was posted."""
-        talk, _, number = event_id.partition(".")
-        if talk == self._talk:
-            self._posted[destination] = int(number), units
-            line = Posted(destination=destination, event=int(number), units=units)
-            self._journal.append(talk, line.model_dump_json())
-
-    async def publish(self, *found: Message, tail: Tail | None = None) -> list[Message]:
-        """Send events to all viewers; keep the events and the new state.
-
-        The journal is written first, so that it contains every event that a viewer has received.
-        Returns all messages; the events contain their ids.
-        """
-        self.tail = tail or self.tail
-        for message in found:
-            self._note(message)
-        texts = [one.model_dump_json() if isinstance(one, Event) else "" for one in found]
-        lines = [*filter(None, texts), self.tail.model_dump_json()]
-        try:
-            if written := self._journal.append(self._talk, *lines):
-                await asyncio.shield(asyncio.wrap_future(written))
-        finally:  # even if the speaker disconnects during the wait
-            ids = [text and self._keep(text) for text in texts]
-            self._wake()
-        named = zip(found, ids, strict=True)
-        return [one.model_copy(update={"id": key}) if key else one for one, key in named]
-
-    def _note(self, message: Message) -> None:
-        if isinstance(message, Ready):
-            self.targets.update(message.targets)
-            self.title = message.title or self.title
-            self.text_s = message.text_s or 0.0
-        if isinstance(message, Said):
-            self.targets.add(message.target)
-
-    def has_text(self) -> bool:
-        """Return whether something was said in the talk."""
-        return any(isinstance(message, Said) for message in self.messages())
-
-    def stored(self) -> bool:
-        """Return whether the journal has the whole talk, so that it survives the server."""
-        return self._journal.stores(self._talk)
-
-    def earlier(self) -> tuple[EarlierTalk, ...]:
-        """Return the finished talks of this room whose text is still there, oldest first."""
-        return tuple(talk for talk, _ in self._earlier.values())
-
-    def talk(self, name: str) -> tuple[Collection[str], Iterator[Message]]:
-        """Return the targets and messages of an earlier talk or of the talk of this name."""
-        if name not in self._earlier:
-            if name != self._talk:
-                raise RefusedError("talk", f"this room has no talk {name[:40]!r}", status=404)
-            return self.targets, self.messages()
-        talk, texts = self._earlier[name]
-        return talk.targets, map(LINE.validate_json, texts)
-
-    def _put_away(self) -> None:
-        talk = EarlierTalk(talk=self._talk, title=self.title, targets=tuple(sorted(self.targets)))
-        self._earlier[self._talk] = talk, self._texts
-        if len(self._earlier) > MAX_EARLIER:
-            oldest = next(iter(self._earlier))
-            del self._earlier[oldest]
-            self._journal.forget(oldest)
-
-    def _keep(self, text: str) -> str:
-        self._texts.append(text)
-        if len(self._texts) > MAX_EVENTS:
-            drop = MAX_EVENTS // 10
-            del self._texts[:drop]
-            self._dropped += drop
-        return f"{self._talk}.{self._dropped + len(self._texts)}"
-
-    def messages(self, last: int = 0) -> Iterator[Message]:
-        """Return all kept messages, or only the ``last`` of them, oldest first."""
-        return map(LINE.validate_json, self._texts[-last:])
-
-    def missed(self, since: str) -> Iterator[Message]:
-        """Yield the text messages and gaps after the event ``since``, each with its ``id``."""
-        begin = max(self._position(since), self._dropped)
-        for number, text in enumerate(self._texts[begin - self._dropped :], begin + 1):
-            message = LINE.validate_json(text)
-            if isinstance(message, Said | Gap):
-                yield message.model_copy(update={"id": f"{self._talk}.{number}"})
-
-    async def follow(self, since: str = "") -> AsyncIterator[tuple[str, str]]:
-        """Yield the events after ``since`` as they occur, until the room is closed.
-
-        An event consists of an id (talk and number, for ``Last-Event-ID``) and a message as JSON.
-        """
-        talk, position = self._talk, self._position(since)
-        while True:
-            news = self._news
-            if talk != self._talk:
-                talk, position = self._talk, 0
-            position = max(position, self._dropped)
-            for text in self._texts[position - self._dropped :]:
-                position += 1
-                yield f"{talk}.{position}", text
-                if talk != self._talk:
-                    break
-            else:
-                if self._closed:
-                    return
-                await news.wait()
-
-    def _position(self, since: str) -> int:
-        """Return the number of events of this talk up to the event ``since``."""
-        talk, _, number = since.partition(".")
-        known = self._dropped + len(self._texts)
-        if talk != self._talk or not number.isdecimal() or len(number) > MOST_DIGITS:
-            return 0
-        return min(int(number), known)
-
-    def close(self) -> None:
-        """Disconnect the viewers after they have received all events."""
-        self._closed = True
-        self._wake()
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
 
 
 def check_name(name: str) -> str:
@@ -254,13 +25,28 @@ def check_name(name: str) -> str:
     write vowels as combining marks, which have no composed form.
     """
     composed = unicodedata.normalize("NFC", name)
-    valid = 1 <= len(composed) <= MAX_NAME and not unicodedata.category(composed[0]).startswith("M")
-    for character in composed:
-        valid = valid and (character in "_-" or unicodedata.category(character)[0] in "LMN")
-    if not valid:
+    if not _is_room_name(composed):
         text = f"a room name must consist of 1 to 64 letters, digits, - or _, got {name[:80]!r}"
         raise RefusedError("room", text, status=400)
     return composed
+
+
+def _is_room_name(name: str) -> bool:
+    if not 1 <= len(name) <= MAX_NAME:
+        return False
+    # A mark at the beginning would be shown as part of the character before the name.
+    if _general_category(name[0]) == "M":
+        return False
+    for character in name:
+        # Letters, marks, and numbers.
+        if character not in "_-" and _general_category(character) not in "LMN":
+            return False
+    return True
+
+
+def _general_category(character: str) -> str:
+    """Return the main class of a character in Unicode, e.g. ``L`` for a letter."""
+    return unicodedata.category(character)[0]
 
 
 class Rooms:
@@ -303,16 +89,21 @@ class Rooms:
 
         The server may not have noticed that the old connection was lost.
         """
-        for room in [one for one in self if one.back and _is(one.session, session or "")]:
-            room.end_wait(kept_s is not None and kept_s <= room.tail.start_s)
-            await room.free.wait()
+        for room in list(self):
+            if room.back is not None and _is_key(room.session, session):
+                resent = kept_s is not None and kept_s <= room.tail.start_s
+                room.end_wait(resent)
+                await room.free.wait()
 
     def free(self, room: Room) -> None:
         """Record that the speaker left; keep the room for ``keep_s`` if the talk is unfinished."""
         room.free.set()
-        room.lost, room.back = False, None
-        ended = any(isinstance(message, End) for message in room.messages(1))
-        room.held_until = time.monotonic() + self._keep_s * (not ended)
+        room.lost = False
+        room.back = None
+        room.held_until = time.monotonic()
+        last_message = next(room.messages(1), None)
+        if not isinstance(last_message, End):
+            room.held_until += self._keep_s
         self.leave(room)
 
     def take(
@@ -327,33 +118,52 @@ class Rooms:
         A talk that the server has lost in a restart (``session`` is unknown) continues at
         ``text_s``, unless its room has been used since then.
         """
-        room = next((room for room in self if _is(room.session, session or "")), None)
-        holder = room is not None
-        continues = session is not None and not new
-        if room is None:
-            if continues and (name is None or text_s is None):
-                raise RefusedError("session", "this talk has ended: start a new talk")
-            name = secrets.token_urlsafe(12) if name is None else check_name(name)
-            room = self.find(name) or Room(name, self._journal)
-            if continues and room.has_text():
-                text = f"another talk has begun in room {name!r}: start a new talk in another room"
-                raise RefusedError("session", text)
-        if not room.free.is_set():
-            # A client that waits would begin by itself when the speaker stops. Only the speaker's
-            # own client may try again.
-            text = (
-                f"room {room.name!r} already has a speaker: choose another room, or start again "
-                "after that talk"
-            )
-            raise RefusedError("room-taken", text, LATER if holder else POLICY)
-        if not holder and room.has_text() and time.monotonic() < room.held_until:
-            fix = f"stop that talk, choose another name, or wait {self._keep_s / 60:.0f} minutes"
-            raise RefusedError("room-held", f"room {room.name!r} has an unfinished talk: {fix}")
-        if new or not holder:
-            begin_s = text_s if continues and text_s is not None else 0.0
-            room.begin(secrets.token_urlsafe(12), keep=not holder, text_s=begin_s)
+        room = self._room_of(session)
+        if room is not None:
+            # Only the speaker's own client may try again. Any other client would begin by itself
+            # when the speaker stops.
+            _require_free(room, LATER)
+            if new:
+                room.begin(_new_key())
+        elif session is not None and not new:
+            room = self._lost_room(name, text_s)
+            _require_free(room, POLICY)
+            room.begin(_new_key(), keep=True, text_s=text_s or 0.0)
+        else:
+            room = self._named(_new_key() if name is None else name)
+            _require_free(room, POLICY)
+            self._require_finished(room)
+            room.begin(_new_key(), keep=True)
         room.free.clear()
         return self.enter(room.name, room)
+
+    def _room_of(self, session: str | None) -> Room | None:
+        """Return the room of a talk's key, or ``None`` if no talk has this key."""
+        for room in self:
+            if _is_key(room.session, session):
+                return room
+        return None
+
+    def _named(self, name: str) -> Room:
+        """Return the room with a name, or a new one that is not yet kept."""
+        name = check_name(name)
+        return self.find(name) or Room(name, self._journal)
+
+    def _lost_room(self, name: str | None, text_s: float | None) -> Room:
+        """Return the room of a talk that the server has lost in a restart."""
+        if name is None or text_s is None:
+            raise RefusedError("session", "this talk has ended: start a new talk")
+        room = self._named(name)
+        if room.has_text():
+            text = f"another talk has begun in room {room.name!r}: start a new talk in another room"
+            raise RefusedError("session", text)
+        return room
+
+    def _require_finished(self, room: Room) -> None:
+        """Reject a new talk in a room whose speaker may still continue the old one."""
+        if room.has_text() and time.monotonic() < room.held_until:
+            fix = f"stop that talk, choose another name, or wait {self._keep_s / 60:.0f} minutes"
+            raise RefusedError("room-held", f"room {room.name!r} has an unfinished talk: {fix}")
 
     def sweep(self) -> None:
         """Remove rooms that have been empty for ``keep_s`` seconds."""
@@ -370,5 +180,24 @@ class Rooms:
         await asyncio.to_thread(self._journal.flush)
 
 
-def _is(one: str, other: str) -> bool:
-    return bool(one) and secrets.compare_digest(one.encode(), other.encode())
+def _require_free(room: Room, close: int) -> None:
+    """Reject a speaker, with a WebSocket close code, while a room has another one."""
+    if not room.free.is_set():
+        text = (
+            f"room {room.name!r} already has a speaker: choose another room, or start again "
+            "after that talk"
+        )
+        raise RefusedError("room-taken", text, close)
+
+
+def _new_key() -> str:
+    """Return an unguessable key of a talk or name of a room."""
+    return secrets.token_urlsafe(12)
+
+
+def _is_key(key: str, guess: str | None) -> bool:
+    """Compare a room's key in a time that does not depend on its letters."""
+    # A room without a talk has no key.
+    if not key or not guess:
+        return False
+    return secrets.compare_digest(key.encode(), guess.encode())

@@ -9,9 +9,9 @@ from alignatt_agent.config.languages import language as find_language
 from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.speech.front_ends import WhisperPrompt
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
+from alignatt_agent.text.running_text import split_words, without_marks
 from alignatt_agent.types import SAMPLE_RATE, FloatArray
 from alignatt_agent.types.engines import AlignedItem, TimeBinsEngine, TokenTimesEngine
-from alignatt_agent.types.running_text import split_words, without_marks
 
 
 class QwenAligner:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
-from alignatt_agent.speech.sentences import ends_after, last_sentence_end
+from alignatt_agent.text.sentences import ends_after, last_sentence_end
 
 Rule = Literal["agreed", "ended"]
 

@@ -5,8 +5,8 @@ from difflib import SequenceMatcher
 
 from alignatt_agent.speech.hypothesis import Hypothesis
 from alignatt_agent.speech.word_times import Span, fill_gaps
+from alignatt_agent.text.running_text import bare, common_prefix
 from alignatt_agent.types import Word
-from alignatt_agent.types.running_text import bare, common_prefix
 
 GUESSED_S = 0.4
 """Seconds from the end of the audio to the assumed end of a new last word, which may be a guess."""

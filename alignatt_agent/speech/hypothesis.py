@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from alignatt_agent.text.running_text import common_prefix, without_marks
 from alignatt_agent.types import Word
-from alignatt_agent.types.running_text import common_prefix, without_marks
 
 ROUNDING_S = 1e-6
 

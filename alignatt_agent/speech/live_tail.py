@@ -18,7 +18,6 @@ from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
 from alignatt_agent.speech.recognizer import SHORTEST_S
-from alignatt_agent.speech.sentences import last_sentence_end, split_sentences
 from alignatt_agent.speech.tail_state import TailState
 from alignatt_agent.speech.waveform import (
     QUIET_RMS,
@@ -30,9 +29,10 @@ from alignatt_agent.speech.waveform import (
     quietest,
 )
 from alignatt_agent.speech.word_times import Span, time_words
+from alignatt_agent.text.running_text import join_words, split_words
+from alignatt_agent.text.sentences import last_sentence_end, split_sentences
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, SourceView, SpeechUpdate, Transcript, Word
 from alignatt_agent.types.engines import Aligner, Recognizer
-from alignatt_agent.types.running_text import join_words, split_words
 from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.speech.prompt import longest_answer
 from alignatt_agent.speech.sounds import without_sounds
 from alignatt_agent.speech.waveform import quietest
+from alignatt_agent.text.repetition import loop_start
+from alignatt_agent.text.running_text import join_words, split_words
 from alignatt_agent.types import SAMPLE_RATE, FloatArray, Transcript
 from alignatt_agent.types.engines import AudioEngine
-from alignatt_agent.types.repetition import loop_start
-from alignatt_agent.types.running_text import join_words, split_words
 
 SHORTEST_S = 0.1
 """Minimum length of audio that can contain a word, in seconds."""

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from alignatt_agent.text.running_text import bare
 from alignatt_agent.types.engines import AlignedItem
-from alignatt_agent.types.running_text import bare
 
 Span = tuple[float, float]
 

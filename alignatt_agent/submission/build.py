@@ -9,7 +9,7 @@ from typing import Any
 from alignatt_agent.config.agent_config import AgentConfig, load_config
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import CONTEXTS
-from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import read_json
 from alignatt_agent.evaluation.segments import SEGMENTATION
@@ -49,7 +49,10 @@ def pair_runs(configs: Sequence[str], folders: Sequence[Path]) -> list[ScoredRun
             f"the names of the configurations end in {', '.join(regimes)}; expected a different "
             f"regime ({', '.join(REGIMES)}) at the end of each name: rename the files"
         )
-    return [ScoredRun(*item) for item in zip(configs, folders, regimes, strict=True)]
+    runs: list[ScoredRun] = []
+    for config, folder, regime in zip(configs, folders, regimes, strict=True):
+        runs.append(ScoredRun(config, folder, regime))
+    return runs
 
 
 def build_bundle(
@@ -62,15 +65,10 @@ def build_bundle(
 ) -> int:
     """Build a bundle and return its number of files; any earlier bundle is replaced."""
     codes = list(dict.fromkeys(language(name).code for name in targets))
+    # Incomplete runs are rejected before an earlier bundle is removed.
     for run in runs:
         for code in codes:
-            folder = run.folder / code
-            missing = [name for name in RUN_FILES if not (folder / name).is_file()]
-            if missing:
-                raise SubmissionError(
-                    f"{folder} is not a scored run: it lacks {', '.join(missing)}; run: "
-                    f"{_command(folder, run, devset)}"
-                )
+            _require_scores(run.folder / code, run, devset)
     loaded = load_devset(devset, codes, runs[0].folder)
     sources: dict[SystemName, Path] = {}
     configs: dict[SystemName, AgentConfig] = {}
@@ -81,25 +79,50 @@ def build_bundle(
             name = SystemName(run.regime, config.source_language, code)
             sources[name] = run.folder / code
             configs[name], scores[name] = _read_run(sources[name], config, run, devset)
-    lengths = {talk.name: talk.seconds for talk in loaded.talks}
-    facts = Facts(team=team, contact=contact, systems=[*map(str, sources)], talks=lengths)
+    facts = Facts(
+        team=team,
+        contact=contact,
+        systems=[str(name) for name in sources],
+        talks={talk.name: talk.seconds for talk in loaded.talks},
+    )
     bundle = _claim(output)
     for name, source in sources.items():
-        files = bundle.system(name)
-        files.folder.mkdir(parents=True)
-        for item in RUN_FILES:
-            shutil.copyfile(source / item, files.folder / item)
-        files.proxy.write_text(proxy_yaml(name.target), encoding="utf-8")
-        files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
+        _write_system(bundle, name, source)
+    _write_devset(bundle, devset, loaded)
+    bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_readmes(bundle, facts, scores, loaded)
+    write_image(bundle, configs)
+    # The checksums come last, because they cover all other files.
+    return write_checksums(bundle)
+
+
+def _require_scores(folder: Path, run: ScoredRun, devset: Path) -> None:
+    """Reject the folder of one target if it lacks a file of a scored run."""
+    missing = [name for name in RUN_FILES if not (folder / name).is_file()]
+    if missing:
+        raise SubmissionError(
+            f"{folder} is not a scored run: it lacks {', '.join(missing)}; run: "
+            f"{_command(folder, run, devset)}"
+        )
+
+
+def _write_system(bundle: Bundle, name: SystemName, source: Path) -> None:
+    """Copy the files of one run, and write the YAML files that repeat it."""
+    files = bundle.system(name)
+    files.folder.mkdir(parents=True)
+    for file_name in RUN_FILES:
+        shutil.copyfile(source / file_name, files.folder / file_name)
+    files.proxy.write_text(proxy_yaml(name.target), encoding="utf-8")
+    files.evaluation.write_text(evaluation_yaml(name.target), encoding="utf-8")
+
+
+def _write_devset(bundle: Bundle, devset: Path, loaded: DevSet) -> None:
+    """Copy the segmentation and the references, without audio."""
     (bundle.devset / "ref").mkdir(parents=True)
     # References in other languages help to identify the language of an output.
     for file in (*(devset / "ref").glob("*.txt"), *loaded.references.values()):
         shutil.copyfile(file, bundle.devset / "ref" / file.name)
     shutil.copyfile(loaded.segmentation, bundle.devset / SEGMENTATION)
-    bundle.facts.write_text(facts.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    write_readmes(bundle, facts, scores, loaded)
-    write_image(bundle, configs)
-    return write_checksums(bundle)
 
 
 def _read_run(
@@ -113,6 +136,7 @@ def _read_run(
             f"{folder / 'agent.yaml'}: {problem}; set speech.context to one list for all talks or "
             f"to [], and run: {_command(folder, run, devset)}"
         )
+    # --set speech.context=[] disables the contexts of a dev set, and changes the hash.
     if config.speech.context is None and used.speech.context == ():
         config = load_config(run.config, {"speech.context": []})
     signed = scores.get("signature", {}).get("config_sha256")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import AgentConfig
-from alignatt_agent.config.errors import ConfigError, explain
+from alignatt_agent.config.errors import ConfigError, explain_all
 from alignatt_agent.config.yaml_text import read_yaml
 from alignatt_agent.evaluation.latency import REGIMES
 from alignatt_agent.evaluation.run_files import RunFiles
@@ -78,6 +78,7 @@ class SystemName:
     @classmethod
     def parse(cls, text: str) -> SystemName:
         """Parse a name such as ``"low/en-de"``."""
+        # The code of a target may contain a hyphen: low/en-zh-Hant.
         return cls(*re.split("[/-]", text, maxsplit=2))
 
 
@@ -149,39 +150,43 @@ def unserved_contexts(config: AgentConfig) -> str | None:
     image gets the context of a talk without a name.
     """
     speech = config.speech
-    talks = [talk for talk, text in speech.contexts.items() if text != speech.context_of("")]
+    unnamed = speech.context_of("")
+    talks = [talk for talk, text in speech.contexts.items() if text != unnamed]
     if not talks:
         return None
+    listing = ", ".join(talks[:3])
+    if len(talks) > 3:
+        listing += ", ..."
     return (
-        f"speech.context has names and terms for {len(talks)} talk(s) ({', '.join(talks[:3])}"
-        f"{', ...' if len(talks) > 3 else ''}), but the HTTP server of the image does not receive "
-        f"the name of a talk and would use none of them"
+        f"speech.context has names and terms for {len(talks)} talk(s) ({listing}), but the HTTP "
+        f"server of the image does not receive the name of a talk and would use none of them"
     )
 
 
 def checksums(bundle: Bundle) -> dict[str, str]:
     """Return the SHA-256 hash of every file except ``SHA256SUMS``, by path in the bundle."""
-    files = sorted(p for p in bundle.root.rglob("*") if p.is_file() and p != bundle.sums)
-    found: dict[str, str] = {}
-    for path in tqdm(files, "checksums", leave=False):
-        with path.open("rb") as stream:
-            found[bundle.where(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+    paths = bundle.root.rglob("*")
+    files = sorted(path for path in paths if path.is_file() and path != bundle.sums)
+    digests: dict[str, str] = {}
+    for file in tqdm(files, "checksums", leave=False):
+        with file.open("rb") as stream:
+            digests[bundle.where(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digests
 
 
 def write_checksums(bundle: Bundle) -> int:
     """Write the checksums in the format of ``sha256sum``; return the number of files."""
-    found = checksums(bundle)
-    lines = [f"{digest}  {name}\n" for name, digest in found.items()]
+    lines = [f"{digest}  {name}\n" for name, digest in checksums(bundle).items()]
     bundle.sums.write_text("".join(lines), encoding="utf-8")
     return len(lines)
 
 
 def proxy_yaml(target: str) -> str:
     """Return the configuration for the organizers' ``simulstream_inference``."""
-    address = {"type": PROXY_CLASS, "hostname": "localhost", "port": PORT}
+    settings: dict[str, Any] = {"type": PROXY_CLASS, "hostname": "localhost", "port": PORT}
+    settings.update(scorer_settings(target))
     note = "# For simulstream_inference: sends the audio to the container.\n"
-    return note + yaml.safe_dump({**address, **scorer_settings(target)}, sort_keys=False)
+    return note + yaml.safe_dump(settings, sort_keys=False)
 
 
 def evaluation_yaml(target: str) -> str:
@@ -203,6 +208,6 @@ def read_server(path: Path) -> dict[str, Any]:
         raw = read_yaml(path)
         _Server.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(explain(_Server, dict(item)) for item in error.errors())
+        problems = "; ".join(explain_all(_Server, error))
         raise ConfigError(f"{path} is not a valid server configuration: {problems}") from None
     return dict(raw)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 from tabulate import tabulate
@@ -49,12 +50,14 @@ class Report:
 
     def text(self, root: Path) -> str:
         """Format the scores, the violations and the result."""
-        lines = [self._table()] if self.scores else []
+        lines: list[str] = []
+        if self.scores:
+            lines.append(self._table())
         lines += map(str, self.findings)
         if self.findings:
             counts = Counter(finding.rule for finding in self.findings)
-            listed = ", ".join(f"{rule} {count}" for rule, count in counts.most_common())
-            lines.append(f"\n{root}: {len(self.findings)} violation(s): {listed}")
+            listing = ", ".join(f"{rule} {count}" for rule, count in counts.most_common())
+            lines.append(f"\n{root}: {len(self.findings)} violation(s): {listing}")
         elif self.scores:
             lines.append(f"{root}: valid, {len(self.scores)} systems")
         else:
@@ -62,16 +65,26 @@ class Report:
         return "\n".join(lines)
 
     def _table(self) -> str:
-        rows = []
-        for name, found in self.scores.items():
-            regime, cu = REGIMES[name.regime], found.longyaal_cu_ms
-            quality = (self.tokens[name], found.bleu, found.chrf)
-            distance_ms = None if cu is None else regime.distance_ms(cu)
-            latency = (cu, found.longyaal_ca_ms, distance_ms)
-            rows.append((str(name), *quality, *latency, str(regime)))
-        headers = ("system", "units", "BLEU", "chrF", "CU ms", "CA ms", "distance", "regime")
+        rows: list[dict[str, Any]] = []
+        for name, scores in self.scores.items():
+            regime = REGIMES[name.regime]
+            distance_ms = None
+            if scores.longyaal_cu_ms is not None:
+                distance_ms = regime.distance_ms(scores.longyaal_cu_ms)
+            rows.append(
+                {
+                    "system": str(name),
+                    "units": self.tokens[name],
+                    "BLEU": scores.bleu,
+                    "chrF": scores.chrf,
+                    "CU ms": scores.longyaal_cu_ms,
+                    "CA ms": scores.longyaal_ca_ms,
+                    "distance": distance_ms,
+                    "regime": str(regime),
+                }
+            )
         digits = ("", "", ".2f", ".2f", ".0f", ".0f", ".0f", "")
-        table = tabulate(rows, headers, "simple", floatfmt=digits, missingval="-")
+        table = tabulate(rows, "keys", "simple", floatfmt=digits, missingval="-")
         note = "scores computed from the logs; distance: ms to the nearer limit of the regime"
         return f"{table}\n\n{note}\n"
 
@@ -82,24 +95,30 @@ def check_bundle(root: Path, rescoring: bool = True) -> Report:
     facts = read_facts(bundle)
     report = Report()
     names = [SystemName.parse(text) for text in facts.systems]
-    found = report.findings
-    found += _check_sums(bundle)
+    report.findings += _check_sums(bundle)
     devset: DevSet | None = None
     try:
         targets = sorted({name.target for name in names})
         devset = load_devset(bundle.devset, targets, audio=False)
     except DevSetError as error:
         fix = "build the bundle again from the streamed dev set"
-        found.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
+        report.findings.append(Finding("devset", bundle.where(bundle.devset), str(error), fix))
     with tqdm(names, "systems", unit="system", leave=False) as bar:
         for name in bar:
             bar.set_postfix_str(str(name))
-            files = [bundle.system(name).folder / item for item in SYSTEM_FILES]
-            missing = [bundle.where(path) for path in files if not path.is_file()]
-            found += [Finding("files", at, "the file is missing", BUILD_AGAIN) for at in missing]
+            missing = list(_check_files(bundle, name))
+            report.findings += missing
             if not missing:
                 _check_system(report, bundle, name, facts, devset, rescoring)
     return report
+
+
+def _check_files(bundle: Bundle, name: SystemName) -> Iterator[Finding]:
+    """Verify that all files of a system exist."""
+    for file_name in SYSTEM_FILES:
+        path = bundle.system(name).folder / file_name
+        if not path.is_file():
+            yield Finding("files", bundle.where(path), "the file is missing", BUILD_AGAIN)
 
 
 def _check_system(
@@ -110,51 +129,55 @@ def _check_system(
     devset: DevSet | None,
     rescoring: bool,
 ) -> None:
-    files, found = bundle.system(name), report.findings
-    where, scores_at = bundle.where(files.metrics), bundle.where(files.scores)
-    config_at = bundle.where(files.config)
+    files, findings = bundle.system(name), report.findings
+    log_path = bundle.where(files.metrics)
+    scores_path = bundle.where(files.scores)
+    config_path = bundle.where(files.config)
     claimed: Result | None = None
     try:
         claimed = read_result(files.folder)
     except ScoringError as error:
         fix = "submit the unaltered scores.json of simulstream-eval"
-        found.append(Finding("scores", scores_at, str(error), fix))
+        findings.append(Finding("scores", scores_path, str(error), fix))
     signature = claimed.signature if claimed else {}
     config: AgentConfig | None = None
     try:
         config = load_config(str(files.config))
-        found += check_config(config_at, config, signature)
+        findings += check_config(config_path, config, signature)
         if problem := unserved_contexts(config):
             fix = f"set speech.context to one list for all talks or to [], and {AGAIN}"
-            found.append(Finding("contexts", config_at, problem, fix))
-        found += _check_served(bundle, name, config)
+            findings.append(Finding("contexts", config_path, problem, fix))
+        findings += _check_served(bundle, name, config)
     except ConfigError as error:
-        found.append(Finding("config", config_at, str(error), AGAIN))
+        findings.append(Finding("config", config_path, str(error), AGAIN))
     if signature and devset is not None:
-        found += check_versions(bundle, scores_at, signature, devset, name.target)
+        findings += check_versions(bundle, scores_path, signature, devset, name.target)
     log = parse_log(files.metrics)
+    # The log is also checked if the configuration cannot be read.
     chunk_ms = config.chunk_ms if config else int(signature.get("chunk_ms") or 0)
     if chunk_ms:
         unit = language(name.target).latency_unit
-        found += check_log(log, where, facts.talks, unit, chunk_ms)
+        findings += check_log(log, log_path, facts.talks, unit, chunk_ms)
     if devset is not None:
-        found += _check_language(log, where, name.target, bundle)
+        findings += _check_language(log, log_path, name.target, bundle)
     report.tokens[name] = sum(len(talk.tokens) for talk in log.talks)
-    latency = claimed.scores.longyaal_cu_ms if claimed else None
+    claimed_scores = claimed.scores if claimed else None
+    latency_ms = claimed_scores.longyaal_cu_ms if claimed_scores else None
     if rescoring and devset is not None:
         try:
-            scores = report.scores[name] = _rescore(files, log, devset, name.target)
+            scores = _rescore(files, log, devset, name.target)
         except (LogError, ScoringError) as error:
             fix = "correct the reported faults so that OmniSTEval can read the log"
-            found.append(Finding("scores", where, f"the log cannot be scored: {error}", fix))
+            findings.append(Finding("scores", log_path, f"the log cannot be scored: {error}", fix))
             return
-        found += _compare(where, claimed.scores if claimed else None, scores)
-        latency = scores.longyaal_cu_ms
-    if isinstance(latency, int | float):
-        found += check_regime(where, name.regime, latency)
+        report.scores[name] = scores
+        findings += _compare(log_path, claimed_scores, scores)
+        latency_ms = scores.longyaal_cu_ms
+    if isinstance(latency_ms, int | float):
+        findings += check_regime(log_path, name.regime, latency_ms)
     elif claimed is not None:
         message = "LongYAAL CU is unknown: all units were emitted after the end of the recordings"
-        found.append(Finding("regime", where, message, AGAIN))
+        findings.append(Finding("regime", log_path, message, AGAIN))
 
 
 def _check_served(bundle: Bundle, name: SystemName, scored: AgentConfig) -> Iterator[Finding]:
@@ -188,14 +211,15 @@ def _rescore(files: SystemFiles, log: Log, devset: DevSet, target: str) -> Score
 def _compare(where: str, claimed: Scores | None, scores: Scores) -> Iterator[Finding]:
     fix = "submit the scored log, or score this log and build the bundle again"
     for key in COMPARED:
-        said, found = getattr(claimed, key, None), getattr(scores, key)
-        if claimed is not None and said is None and found is None:
+        signed, actual = getattr(claimed, key, None), getattr(scores, key)
+        # Both are unknown: a log without latencies has none in scores.json, either.
+        if claimed is not None and signed is None and actual is None:
             continue
         equal = False
-        if isinstance(said, int | float) and isinstance(found, int | float):
-            equal = math.isclose(said, found, abs_tol=TOLERANCE)
+        if isinstance(signed, int | float) and isinstance(actual, int | float):
+            equal = math.isclose(signed, actual, abs_tol=TOLERANCE)
         if not equal:
-            message = f"{key} is {said} in scores.json, but the score of the log is {found}"
+            message = f"{key} is {signed} in scores.json, but the score of the log is {actual}"
             yield Finding("scores", where, message, fix)
 
 
@@ -218,13 +242,15 @@ def check_regime(where: str, regime: str, longyaal_cu_ms: float) -> Iterator[Fin
 
 
 def _check_language(log: Log, where: str, target: str, bundle: Bundle) -> Iterator[Finding]:
-    tokens = [token for talk in log.talks for token in talk.tokens]
+    """Verify that the output is in the target language, not in that of another system."""
+    tokens: list[str] = []
+    for talk in log.talks:
+        tokens += talk.tokens
     if not tokens:
         return  # already reported for each talk
-    samples = {
-        path.stem: path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted((bundle.devset / "ref").glob("*.txt"))
-    }
+    samples: dict[str, str] = {}
+    for path in sorted((bundle.devset / "ref").glob("*.txt")):
+        samples[path.stem] = path.read_text(encoding="utf-8", errors="replace")
     joiner = " " if language(target).spaced else ""
     problem = wrong_language(joiner.join(tokens), target, samples)
     if problem is not None:
@@ -243,7 +269,9 @@ def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | 
     if target not in samples:
         return None
     chrf = CHRF(char_order=3)
-    scores = {code: chrf.sentence_score(text, [item]).score for code, item in samples.items()}
+    scores: dict[str, float] = {}
+    for code, sample in samples.items():
+        scores[code] = chrf.sentence_score(text, [sample]).score
     nearest = max(scores, key=lambda code: scores[code])
     name = language(target).name
     if scores[nearest] > scores[target]:
@@ -251,7 +279,9 @@ def wrong_language(text: str, target: str, samples: Mapping[str, str]) -> str | 
             f"its character n-grams resemble the {language(nearest).name} references "
             f"(chrF {scores[nearest]:.1f}), not the {name} references ({scores[target]:.1f})"
         )
-    return None if scores[target] else f"none of its trigrams is in the {name} references"
+    if not scores[target]:
+        return f"none of its trigrams is in the {name} references"
+    return None
 
 
 def _check_sums(bundle: Bundle) -> Iterator[Finding]:
@@ -259,16 +289,19 @@ def _check_sums(bundle: Bundle) -> Iterator[Finding]:
     if not bundle.sums.is_file():
         yield Finding("checksum", bundle.sums.name, "the file is missing", fix)
         return
-    rows = (line.partition("  ") for line in read_lines(bundle.sums))
-    expected, found = {name: digest for digest, _, name in rows}, checksums(bundle)
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found:
+    expected: dict[str, str] = {}
+    for line in read_lines(bundle.sums):
+        digest, _, name = line.partition("  ")
+        expected[name] = digest
+    actual = checksums(bundle)
+    for name in sorted(expected.keys() | actual.keys()):
+        if name not in actual:
             yield Finding("checksum", name, "the file is listed in SHA256SUMS but is missing", fix)
         elif name not in expected:
             message = "the file was added after the build: SHA256SUMS does not list it"
             yield Finding("checksum", name, message, f"remove it, or {BUILD_AGAIN}")
-        elif found[name] != expected[name]:
+        elif actual[name] != expected[name]:
             message = (
-                f"the file changed: its SHA-256 is {found[name][:12]}…, not {expected[name][:12]}…"
+                f"the file changed: its SHA-256 is {actual[name][:12]}…, not {expected[name][:12]}…"
             )
             yield Finding("checksum", name, message, fix)

@@ -96,37 +96,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 # Commands import modules on demand because the image checks its health every few seconds.
 
 
-def _build(given: Namespace) -> int:
+def _build(arguments: Namespace) -> int:
     from alignatt_agent.submission.build import build_bundle, pair_runs
 
-    runs = pair_runs(given.config, given.runs)
-    files = build_bundle(runs, given.target, given.output, given.devset, given.team, given.contact)
-    print(f"built {given.output} with {files} files", flush=True)
-    return _check(Namespace(bundle=given.output, skip_scores=False))
+    runs = pair_runs(arguments.config, arguments.runs)
+    files = build_bundle(
+        runs=runs,
+        targets=arguments.target,
+        output=arguments.output,
+        devset=arguments.devset,
+        team=arguments.team,
+        contact=arguments.contact,
+    )
+    print(f"built {arguments.output} with {files} files", flush=True)
+    return _check(Namespace(bundle=arguments.output, skip_scores=False))
 
 
-def _check(given: Namespace) -> int:
+def _check(arguments: Namespace) -> int:
     from alignatt_agent.submission.check import check_bundle
 
-    report = check_bundle(given.bundle, not given.skip_scores)
-    print(report.text(given.bundle))
+    report = check_bundle(arguments.bundle, not arguments.skip_scores)
+    print(report.text(arguments.bundle))
     return 1 if report.findings else 0
 
 
-def _serve(given: Namespace) -> int:
+def _serve(arguments: Namespace) -> int:
     """Replace this process with the server of one system."""
     from alignatt_agent.submission.server import become, server_command
 
-    command = server_command(given.root, given.system)
+    command = server_command(arguments.root, arguments.system)
     print(shlex.join(command), flush=True)
-    if not given.dry_run:
+    if not arguments.dry_run:
         become(command)
     return 0
 
 
-def _health(given: Namespace) -> int:
+def _health(arguments: Namespace) -> int:
     from alignatt_agent.submission.server import check_health
 
-    check_health(given.port)
-    print(f"127.0.0.1:{given.port} accepts audio")
+    check_health(arguments.port)
+    print(f"127.0.0.1:{arguments.port} accepts audio")
     return 0

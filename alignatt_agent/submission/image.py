@@ -34,7 +34,9 @@ _JINJA = Environment(
 
 
 def _seconds(milliseconds: float | None) -> str:
-    return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds / 1000:.2f} s"
 
 
 _JINJA.filters["seconds"] = _seconds
@@ -61,8 +63,9 @@ def write_image(bundle: Bundle, systems: Mapping[SystemName, AgentConfig]) -> No
     for name in (".dockerignore", "server.yaml"):
         shutil.copyfile(TEMPLATES / name.lstrip("."), bundle.image / name)
     dockerfile = (CHECKOUT_ROOT / "Dockerfile").read_text(encoding="utf-8")
-    for default, here in (("KIND=server", "KIND=submission"), ("SOURCE=.", "SOURCE=source")):
-        dockerfile = dockerfile.replace(f"ARG {default}\n", f"ARG {here}\n")
+    # The same file builds the server of a checkout, by default.
+    dockerfile = dockerfile.replace("ARG KIND=server\n", "ARG KIND=submission\n")
+    dockerfile = dockerfile.replace("ARG SOURCE=.\n", "ARG SOURCE=source\n")
     (bundle.image / "Dockerfile").write_text(dockerfile, encoding="utf-8")
     for system, config in systems.items():
         path = bundle.image_agent(system)
@@ -77,13 +80,17 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
     weights.mkdir()
     commands: dict[str, None] = {}
     for config in configs:
-        for model in (getattr(config.models, role) for role in config.models.roles):
+        for role in config.models.roles:
+            model: ModelConfig = getattr(config.models, role)
             if is_local(model):
                 copy_relative(locate_one(model), model.path, weights)
-            else:
-                revision = f" --revision {model.revision}" if model.revision else ""
-                commands[f"hf download {model.path}{revision}"] = None
+                continue
+            command = f"hf download {model.path}"
+            if model.revision:
+                command += f" --revision {model.revision}"
+            commands[command] = None  # systems share most models
         for name in config.head_sets.values():
+            # Packaged head sets are part of the source.
             if name not in known_resources("head_sets", ".json"):
                 copy_relative(find_path(name), name, weights)
     script = render("fetch_weights.sh", commands=list(commands))
@@ -92,14 +99,15 @@ def _write_weights(image: Path, configs: Iterable[AgentConfig]) -> None:
 
 def is_local(model: ModelConfig) -> bool:
     """Return whether a configured checkpoint is a directory instead of a hub ID."""
+    # A directory whose path looks like a hub ID takes precedence, as when the agent starts.
     with contextlib.suppress(FileNotFoundError):
         find_path(model.path)
         return True
     return not is_hub_id(model)
 
 
-def copy_relative(found: Path, configured: str, weights: Path) -> None:
-    """Copy a file or folder to the same relative path in the image."""
+def copy_relative(path: Path, configured: str, weights: Path) -> None:
+    """Copy the file or folder at ``path`` to its ``configured`` relative path in the image."""
     relative = Path(configured)
     if relative.is_absolute() or ".." in relative.parts or configured.startswith("~"):
         raise SubmissionError(
@@ -107,13 +115,13 @@ def copy_relative(found: Path, configured: str, weights: Path) -> None:
             f"relative to the working directory, or a hub ID, and run the dev set again"
         )
     target = weights / relative
-    if target.exists():
+    if target.exists():  # another system has the same checkpoint
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if found.is_dir():
-        shutil.copytree(found, target, ignore=_IGNORED)
+    if path.is_dir():
+        shutil.copytree(path, target, ignore=_IGNORED)
     else:
-        shutil.copy2(found, target)
+        shutil.copy2(path, target)
 
 
 def write_readmes(
@@ -123,16 +131,17 @@ def write_readmes(
     devset: DevSet,
 ) -> None:
     """Write the top-level README and a README for each system, with exact commands."""
+    # Names of Docker images consist of small letters, digits and separators.
     image = re.sub(r"[^a-z0-9]+", "-", facts.team.lower()).strip("-") or "submission"
     common = {"image": image, "port": PORT, "regimes": REGIMES}
     text = render("README.md", **common, facts=facts, scores=scores, devset=devset)
     bundle.readme.write_text(text, encoding="utf-8")
-    for name, found in scores.items():
+    for name, system_scores in scores.items():
         text = render(
             "SYSTEM.md",
             **common,
             name=name,
-            scores=found,
+            scores=system_scores,
             source=language(name.source),
             target=language(name.target),
             omnisteval=scoring_command(bundle, name, devset),

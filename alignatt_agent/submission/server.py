@@ -24,7 +24,7 @@ from pathlib import Path
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
-from alignatt_agent.config.machine import installed
+from alignatt_agent.machine.packages import installed
 from alignatt_agent.submission.bundle import SERVER_MODULE, read_server, unserved_contexts
 from alignatt_agent.types import AlignAttError
 
@@ -41,12 +41,13 @@ class UnhealthyError(AlignAttError, RuntimeError):
 def server_command(root: Path, system: str | None) -> list[str]:
     """Check everything except the models; return the command that runs the official server."""
     folder = root / "systems"
-    known = sorted(
-        str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")
-    )
-    if system not in known:
-        asked = f"there is no system {system!r}" if system else "no system was specified"
-        raise ConfigError(f"{asked}; {folder} contains {', '.join(known) or 'none'}")
+    files = folder.glob("*/*.yaml")
+    systems = sorted(str(file.relative_to(folder).with_suffix("")) for file in files)
+    if system not in systems:
+        reason = "no system was specified"
+        if system:
+            reason = f"there is no system {system!r}"
+        raise ConfigError(f"{reason}; {folder} contains {', '.join(systems) or 'none'}")
     agent = folder / f"{system}.yaml"
     config = load_config(str(agent))
     if problem := unserved_contexts(config):
@@ -62,17 +63,17 @@ def server_command(root: Path, system: str | None) -> list[str]:
             f"fetch the weights with fetch_weights.sh and mount them (-v FOLDER:/weights:ro), or "
             f"build the image with --build-arg WEIGHTS=baked"
         ) from None
+    # Docker mounts nvidia-smi into a container together with the driver.
     if installed("vllm") and shutil.which("nvidia-smi") is None:
         raise ConfigError(
             "vLLM with CUDA is installed, but no NVIDIA driver is visible: start the container "
             "with --gpus device=0, or build the image with --build-arg EXTRA=cpu"
         )
     _check_port(options["hostname"], options["port"], settings)
-    return [
-        *(sys.executable, "-m", SERVER_MODULE),
-        *("--server-config", str(settings)),
-        *("--speech-processor-config", str(agent)),
-    ]
+    command = [sys.executable, "-m", SERVER_MODULE]
+    command += ["--server-config", str(settings)]
+    command += ["--speech-processor-config", str(agent)]
+    return command
 
 
 def become(command: list[str]) -> None:
@@ -86,6 +87,7 @@ def become(command: list[str]) -> None:
 
 def _check_port(hostname: str, port: int, settings: Path) -> None:
     with socket.socket() as probe:
+        # Connections of an earlier server may still be in the state TIME_WAIT.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((hostname, port))

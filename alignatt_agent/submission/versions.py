@@ -40,12 +40,16 @@ def check_versions(
         return
     pinned = image_pins(bundle.image / "source")
     for package in DECIDING:
-        found = str(signed.get(package, "not signed")).split(" ")[0]
-        # Both builds of vLLM have the same version; the signature names the build that ran.
+        claim = f"the signature in scores.json contains no version of {package}"
+        used = ""
+        if package in signed:
+            # Both builds of vLLM have the same version; the signature names the build after it.
+            used = str(signed[package]).split(" ")[0]
+            claim = f"the run used {package} {used}"
         expected = pinned.get(canonicalize_name(package), set())
-        if found not in expected:
-            has = " or ".join(sorted(expected)) or "none"
-            message = f"the run used {package} {found}, but the image contains {has}"
+        if used not in expected:
+            contained = " or ".join(sorted(expected)) or "none"
+            message = f"{claim}, but the image contains {contained}"
             fix = f"run the dev set again in the environment of the image ({package})"
             yield Finding("versions", where, message, fix)
     scorer, here = signed.get("omnisteval"), version("omnisteval")

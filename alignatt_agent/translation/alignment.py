@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from alignatt_agent.translation.units import UnitDecoder, is_punctuation
-from alignatt_agent.types.running_text import bare, common_prefix
+from alignatt_agent.text.marks import is_punctuation
+from alignatt_agent.text.running_text import bare, common_prefix
+from alignatt_agent.translation.units import UnitDecoder
 
 Ids = tuple[int, ...]
 Aligned = tuple[int | None, ...]

@@ -12,7 +12,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import Draft, DraftContext, Prompt
-from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
+from alignatt_agent.types.engines import DraftRequest, Gate, Readout, TranslationEngine
 from alignatt_agent.types.stopwatch import Stopwatch
 
 LOGGER = logging.getLogger(__name__)
@@ -122,9 +122,16 @@ class Drafter:
         if room is not None:
             max_tokens = min(room, max_tokens)
         before = resumed or Draft((), ended=False)
-        expected = self._expected_after(prefix + before.token_ids)
+        request = DraftRequest(
+            prompt=prompt,
+            max_tokens=max_tokens,
+            readout=self._readout,
+            gate=gate,
+            resumed=resumed,
+            expected=self._expected_after(prefix + before.token_ids),
+        )
         with self._watch.stage("draft"):
-            draft = self._engine.draft(prompt, max_tokens, self._readout, gate, resumed, expected)
+            draft = self._engine.draft(request)
             draft = first_line(draft, prefix, self._units.text, self._builder.ids)
         # A resumed draft includes the passes and seconds of its beginning.
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from alignatt_agent.text.running_text import split_words
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types import Prompt
-from alignatt_agent.types.running_text import split_words
 
 ClosedSentence = tuple[tuple[str, ...], tuple[int, ...]]
 """The words of a sentence, and the token ids of its translation."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from alignatt_agent.text.repetition import find_loop, most_copies
+from alignatt_agent.text.running_text import bare, words_and_marks
 from alignatt_agent.translation.units import UnitDecoder
-from alignatt_agent.types.repetition import find_loop, most_copies
-from alignatt_agent.types.running_text import bare, words_and_marks
 
 
 def loop_cut(

@@ -19,8 +19,8 @@ from alignatt_agent.config.languages import Language, language, sample_tokens
 from alignatt_agent.config.plain_text import encode_text, text_ids
 from alignatt_agent.config.prompt import PromptConfig, PromptWording
 from alignatt_agent.config.terms import Term, read_terms
+from alignatt_agent.text.running_text import common_prefix, gaps, join_words
 from alignatt_agent.types import AlignAttError, Prompt
-from alignatt_agent.types.running_text import common_prefix, gaps, join_words
 
 DEFAULT = PromptWording()
 """The default wording."""

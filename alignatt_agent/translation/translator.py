@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from alignatt_agent.policy import Policy
+from alignatt_agent.text.marks import ends_clause
+from alignatt_agent.text.running_text import has_letters
 from alignatt_agent.translation.alignment import Aligned, carry_over, first_of_next, repeated_of
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.loops import loop_cut
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.unit_times import source_words, spans, spread
-from alignatt_agent.translation.units import UnitDecoder, ends_clause
+from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.translation.utterance import StreamState, Utterance
 from alignatt_agent.types import Decision, Draft, Emission, GatedDraft, SourceView, Word
 from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
-from alignatt_agent.types.running_text import has_letters
 from alignatt_agent.types.stopwatch import Stopwatch
 
 MEMORY = 8

@@ -2,15 +2,14 @@
 
 Token ids define the output; text is always decoded from a whole id sequence. Rounding drops ids and
 never splits a token, so a token that ends inside a unit is dropped with the rest of that unit. A
-unit begins with the preceding white space, as one character. The concatenated units of accepted ids
-are therefore the text of these ids.
+unit (``text/unit_boundaries.py``) begins with the preceding white space, as one character. The
+concatenated units of accepted ids are therefore the text of these ids.
 
-* Spaced scripts: a unit is a whitespace-delimited word with its punctuation. The unit is complete
-  when white space follows in the draft. Punctuation alone does not complete a unit: a quotation
-  mark, a decimal or another dot may follow. A draft that continues an accepted word is appended to
-  it without a space.
-* Unspaced scripts: a unit is one grapheme cluster, in Thai with its vowels, or a run of Latin
-  letters, digits and ASCII marks. A run is complete when something else follows.
+* Spaced scripts: a unit is complete when white space follows in the draft. Punctuation alone does
+  not complete a unit: a quotation mark, a decimal or another dot may follow. A draft that continues
+  an accepted word is appended to it without a space.
+* Unspaced scripts: a run of Latin letters, digits and ASCII marks is complete when something else
+  follows.
 * At the end of a draft, the last unit is complete only if no more text can be attached to it
   (``closed``). In an unspaced script, this also applies to final punctuation.
 
@@ -20,43 +19,19 @@ Replacement characters of broken UTF-8 are never part of a unit.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import regex
-
-from alignatt_agent.types.running_text import common_prefix
+from alignatt_agent.text.running_text import common_prefix
+from alignatt_agent.text.unit_boundaries import (
+    boundary_between,
+    split_units,
+    takes_more,
+    unspaced_ends,
+)
 
 BROKEN = "\ufffd"
 """Replacement character, which decoders write for an incomplete character."""
 LOOK = 8
 """Number of tokens decoded together after which a cut is searched for. For each token of a
 400-token sentence with drafts of 16, Qwen3's tokenizer decodes 13 in German and 28 in Chinese."""
-CLOSING = ".,;:!?…。，、；：！？؟؛،।॥"  # noqa: RUF001
-"""Marks that end a clause."""
-QUOTES = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
-"""Marks that may follow a closing mark."""
-_RUN = r"[[\p{ASCII}\p{L}\p{N}\p{S}\p{M}]--[\s\x1c-\x1f\p{ea=W}\p{ea=F}\u0e00-\u0e7f]]"
-_CLUSTER = r"\p{InPC=Visual_Order_Left}*\X\p{InPC=Right}*"  # some Thai vowels come first
-_UNSPACED = regex.compile(rf"([\s\x1c-\x1f]*+)((?:(?={_RUN})\X)+|{_CLUSTER})", regex.V1)
-_SPACED = regex.compile(r"([\s\x1c-\x1f]*+)([^\s\x1c-\x1f]+)", regex.V1)
-_OPEN_END = regex.compile(rf"{_RUN}|[\u0e00-\u0e7f]", regex.V1)
-_GAP = regex.compile(r"\p{Zs}?")
-
-
-def ends_clause(text: str) -> bool:
-    """Return whether ``text`` ends with closing punctuation, ignoring quotation marks."""
-    return text.rstrip(QUOTES).endswith(tuple(CLOSING))
-
-
-def is_punctuation(text: str) -> bool:
-    """Return whether ``text`` consists only of closing punctuation and quotation marks."""
-    visible = text.strip()
-    if not visible:
-        return False
-    return all(char in CLOSING + QUOTES for char in visible)
-
-
-def part(left: str, right: str) -> bool:
-    """Return whether a unit boundary separates adjacent texts of an unspaced script."""
-    return len(left) in _unspaced_ends(left + right)
 
 
 class Prefix(NamedTuple):
@@ -119,22 +94,14 @@ class UnitDecoder:
         texts = self._appended(accepted, added)
         before = texts[0].rstrip()
         appended = texts[-1][len(before) :].replace(BROKEN, "")
-        pattern = _SPACED if self._spaced else _UNSPACED
-        units: list[str] = []
-        for gap, solid in pattern.findall(appended):
-            separator = gap
-            # A unit begins with one character of white space at most.
-            if not _GAP.fullmatch(gap):
-                separator = " "
-            units.append(separator + solid)
-        return tuple(units)
+        return split_units(appended, self._spaced)
 
     def apart(self, last: str, unit: str) -> str:
         """Return ``unit`` in a form that does not continue the ``last`` emitted unit."""
         bare = unit.lstrip()
         if self._spaced:
             return f" {bare}"
-        if not last or part(last, bare):
+        if not last or boundary_between(last, bare):
             return bare
         # Without a space, two runs of Latin letters or digits would be one unit.
         return f" {bare}"
@@ -241,35 +208,23 @@ class UnitDecoder:
 
         ``whole`` continues them; ``closed`` means that nothing can follow ``whole``.
         """
-        unspaced_ends: set[int] = set()
+        ends: set[int] = set()
         if not self._spaced:
-            unspaced_ends = _unspaced_ends(whole)
+            ends = unspaced_ends(whole)
         cuts: list[int] = []
         for k, text in enumerate(texts):
             if text.endswith(BROKEN) or not whole.startswith(text):
                 continue
             if len(text) == len(whole):
-                is_end = closed or self._nothing_can_follow(text)
+                may_grow = self._spaced or takes_more(text)
+                is_end = closed or not may_grow
             else:
                 following = whole[len(text)]
-                is_end = following.isspace() or len(text) in unspaced_ends
+                is_end = following.isspace() or len(text) in ends
             # White space, or nothing, stands before the next unit.
             if is_end or not text or text[-1].isspace():
                 cuts.append(k)
         return cuts
-
-    def _nothing_can_follow(self, text: str) -> bool:
-        """Return whether no later text can be attached to the last unit of a draft."""
-        if self._spaced or not text:
-            return False
-        if text[-1] in CLOSING + QUOTES:
-            return False
-        return _OPEN_END.match(text[-1]) is None
-
-
-def _unspaced_ends(text: str) -> set[int]:
-    """Return the ends of the units of ``text`` in an unspaced script, in characters."""
-    return {match.end() for match in _UNSPACED.finditer(text)}
 
 
 def _may_be_byte(text: str) -> bool:

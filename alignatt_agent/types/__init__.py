@@ -4,6 +4,7 @@ Times are absolute seconds from the start of the stream. Audio is mono float32 a
 Token positions are counted from the first token of the prompt.
 """
 
+# ``X as X`` marks a name as exported; strict type checkers reject imports of other names.
 from alignatt_agent.types.drafts import NO_CONTEXT as NO_CONTEXT
 from alignatt_agent.types.drafts import AttentionRows as AttentionRows
 from alignatt_agent.types.drafts import Decision as Decision

@@ -93,6 +93,8 @@ class DraftContext:
         written: returns the number of units in the accepted translation.
     """
 
+    # Functions, because decoding units costs time that most policies do not need. The defaults are
+    # no units (``tuple()``) and the number 0 (``int()``).
     unit_ends: Callable[[], tuple[int, ...]] = tuple
     earlier: tuple[tuple[int, ...], ...] = ()
     heard: int = 0
@@ -105,6 +107,7 @@ NO_CONTEXT = DraftContext()
 class StopReason(StrEnum):
     """A reason for rejecting the rest of a draft: Eqs. 5-7, or another rule."""
 
+    # The values are part of logs and of the live server's messages, so they must not change.
     SOURCE_FRONTIER = "source-frontier"
     ARGMAX_MASS_WEAK = "argmax-mass-weak"
     PROVENANCE_WEAK = "provenance-weak"

@@ -133,34 +133,40 @@ class Gate:
         frontier: number of source tokens that belong to accessible words.
     """
 
+    # Plain values and not the policy, because they are sent to the engine's worker processes.
     settings: Mapping[str, float | str]
     frontier: int
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """A request for a greedy continuation of a prompt.
+
+    Attributes:
+        prompt: the prompt to continue.
+        max_tokens: maximum length of the draft, including the tokens of ``resumed``.
+        readout: attention rows to return.
+        gate: permission to stop at the first token that this gate rejects. This token is then
+            returned last, with its row, and the draft is ``cut``. May be ignored.
+        resumed: an earlier draft of the same prompt and readout; the result begins with it.
+        expected: probable next tokens, which only save steps; the engine may ignore them.
+    """
+
+    prompt: Prompt
+    max_tokens: int
+    readout: Readout | None = None
+    gate: Gate | None = None
+    resumed: Draft | None = None
+    expected: tuple[int, ...] = ()
 
 
 class TranslationEngine(Protocol):
     """Greedy continuation of a prompt with attention rows."""
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        """Continue ``prompt`` greedily by at most ``max_tokens`` tokens.
+    def draft(self, request: DraftRequest) -> Draft:
+        """Continue the prompt of ``request`` greedily.
 
         With a ``readout``, ``Draft.rows`` contains one row per returned token; else it is ``None``.
-
-        Args:
-            prompt: the prompt to continue.
-            max_tokens: maximum length of the draft, including the tokens of ``resumed``.
-            readout: attention rows to return.
-            gate: permission to stop at the first token that this gate rejects. This token is then
-                returned last, with its row, and the draft is ``cut``. May be ignored.
-            resumed: an earlier draft of the same prompt and readout; the result begins with it.
-            expected: probable next tokens, which only save steps; the engine may ignore them.
 
         Raises:
             EngineError: the engine failed or returned fewer rows than tokens.

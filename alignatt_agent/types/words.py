@@ -56,4 +56,5 @@ class SpeechUpdate:
     live: SourceView
     settled: int = 0
     stable: int = 0
+    # Costs depend on which tokens were expected, so runs are compared without them.
     transcripts: tuple[Transcript, ...] = field(default=(), compare=False)

@@ -21,7 +21,7 @@ from alignatt_agent.engine.options import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Prompt
-from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
+from alignatt_agent.types.engines import DraftRequest, Gate, Readout, TranslationEngine
 from lab.bench import fused_attention
 from lab.bench.fused_attention import Seam
 from lab.reference import Reference
@@ -113,7 +113,7 @@ class Contender:
         """Draft ``tokens`` tokens; return milliseconds per token, including the prompt's time."""
         gate = open_gate() if self.gated else None
         start = time.perf_counter()
-        draft = self.engine.draft(prompt, tokens, self.readout, gate)
+        draft = self.engine.draft(DraftRequest(prompt, tokens, self.readout, gate))
         elapsed = time.perf_counter() - start
         if len(draft.token_ids) != tokens:
             raise RuntimeError(f"{self.name} drafted {len(draft.token_ids)} of {tokens} tokens")

@@ -17,13 +17,13 @@ from alignatt_agent.agent import AlignAttAgent
 from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
-from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt, Transcript
-from alignatt_agent.types.engines import AlignedItem, Gate, Readout, TranslationEngine
+from alignatt_agent.machine.packages import versions
+from alignatt_agent.types import AttentionRows, Draft, FloatArray, Transcript
+from alignatt_agent.types.engines import AlignedItem, DraftRequest, TranslationEngine
 from lab.curves.shared_drafts import SharedDrafts
 
 T = TypeVar("T")
@@ -103,18 +103,11 @@ class CachedDrafts:
     def __init__(self, engine: TranslationEngine, cache: TimedCache, name: str) -> None:
         self._engine, self._cache, self._name = engine, cache, name
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
-        if gate is not None or resumed is not None:
+    def draft(self, request: DraftRequest) -> Draft:
+        """Return the whole draft of a prompt, see ``types.TranslationEngine``."""
+        if request.gate is not None or request.resumed is not None:
             raise ValueError("only whole drafts are cached: set debug.early_stop: false")
+        prompt = request.prompt
         key = key_of(
             "draft",
             _DRAFT_FORM,
@@ -122,12 +115,10 @@ class CachedDrafts:
             np.asarray(prompt.token_ids, np.int64).tobytes(),
             prompt.source_start,
             prompt.source_end,
-            max_tokens,
-            repr(readout),
+            request.max_tokens,
+            repr(request.readout),
         )
-        return self._cache.get_or_compute(
-            key, lambda: self._engine.draft(prompt, max_tokens, readout, expected=expected)
-        )
+        return self._cache.get_or_compute(key, lambda: self._engine.draft(request))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from alignatt_agent.evaluation.cache import ResultCache, key_of
-from alignatt_agent.types import AttentionRows, Draft, Prompt
-from alignatt_agent.types.engines import Gate, Readout, TranslationEngine
+from alignatt_agent.types import AttentionRows, Draft
+from alignatt_agent.types.engines import DraftRequest, TranslationEngine
 
 SHORTEST = 32
 """Minimum number of tokens of a request. A longer draft costs less than a second request."""
@@ -57,18 +56,13 @@ class SharedDrafts:
         self.requests = 0
         self.computed = 0
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
-        """Return the whole draft of ``prompt``, see ``types.TranslationEngine``."""
-        if gate is not None or resumed is not None:
+    def draft(self, request: DraftRequest) -> Draft:
+        """Return the whole draft of a prompt, see ``types.TranslationEngine``."""
+        if request.gate is not None or request.resumed is not None:
             raise ValueError("only whole drafts are shared: use early_stop=False")
+        prompt = request.prompt
+        max_tokens = request.max_tokens
+        readout = request.readout
         ids, end = prompt.token_ids, prompt.source_end
         source = np.asarray(ids[:end], np.int64).tobytes()
         root = key_of("segments", _FORM, self._name, source, prompt.source_start, repr(readout))
@@ -88,7 +82,7 @@ class SharedDrafts:
                 # longer than decoding, because wrong tokens are computed, too.
                 longer = replace(prompt, token_ids=(*ids, *before))
                 most = max(SHORTEST, max_tokens - len(before))
-                more = self._engine.draft(longer, most, readout)
+                more = self._engine.draft(DraftRequest(longer, most, readout))
                 self._store(root, Segment(path, more))
             draft = more if draft is None else _joined(draft, more)
         short = len(draft.token_ids) < max_tokens

@@ -12,8 +12,8 @@ from alignatt_agent.policy import Policy
 from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import BROKEN, UnitDecoder
-from alignatt_agent.types import Draft, GatedDraft, Prompt, SourceView, Word
-from alignatt_agent.types.engines import Readout, TranslationEngine
+from alignatt_agent.types import Draft, GatedDraft, SourceView, Word
+from alignatt_agent.types.engines import DraftRequest, Readout, TranslationEngine
 from lab.commands import table
 
 PROVENANCE = ("accessible source", "inaccessible source", "other prompt", "suffix")
@@ -65,9 +65,9 @@ class _Recorder:
     def __init__(self, engine: TranslationEngine) -> None:
         self._engine = engine
 
-    def draft(self, prompt: Prompt, *arguments: Any) -> Draft:
-        self.prompt = prompt
-        self.last = self._engine.draft(prompt, *arguments)
+    def draft(self, request: DraftRequest) -> Draft:
+        self.prompt = request.prompt
+        self.last = self._engine.draft(request)
         return self.last
 
 

@@ -89,7 +89,7 @@ def _differences() -> list[str]:
     from alignatt_agent.doctor.machine_checks import check_versions, look_around
 
     checks = check_versions(look_around())
-    return [f"{check.name}: {check.found}" for check in checks if check.status == "FAIL"]
+    return [f"{check.name}: {check.result}" for check in checks if check.status == "FAIL"]
 
 
 def _run(part: Part, context: Context, limit: float, differences: list[str]) -> dict[str, Any]:

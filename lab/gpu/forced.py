@@ -21,8 +21,8 @@ from alignatt_agent.engine.speech_models import SpeechModel, TimingModel
 from alignatt_agent.speech.aligner import QwenAligner
 from alignatt_agent.speech.prompt import RecognitionPrompt
 from alignatt_agent.speech.recognizer import SHORTEST_S, padded
-from alignatt_agent.types import SAMPLE_RATE, Draft, FloatArray, Prompt, Transcript
-from alignatt_agent.types.engines import AlignedItem, Gate, Readout
+from alignatt_agent.types import SAMPLE_RATE, Draft, FloatArray, Transcript
+from alignatt_agent.types.engines import AlignedItem, DraftRequest, Readout
 
 Heads = tuple[tuple[int, int], ...]
 
@@ -110,33 +110,30 @@ class Player:
         self._aligner.align(audio, text, language)
         return self.tape.times.popleft()
 
-    def draft(
-        self,
-        prompt: Prompt,
-        max_tokens: int,
-        readout: Readout | None = None,
-        gate: Gate | None = None,
-        resumed: Draft | None = None,
-        expected: Sequence[int] = (),
-    ) -> Draft:
+    def draft(self, request: DraftRequest) -> Draft:
         """Draft for as many steps as the recorded draft took, with the rows of ``heads``."""
         recorded = self.tape.drafts.popleft()
+        prompt = request.prompt
+        readout = request.readout
+        resumed = request.resumed
         begun: Sequence[int] = resumed.token_ids if resumed else ()
         steps = recorded.steps - (resumed.steps if resumed else 0)
         verified = recorded.token_ids[len(begun) : len(recorded.token_ids) - steps]
         # The second id differs by stream, so that streams share no part of the prefix cache.
         beginning = (prompt.token_ids[0], 10 + self._stream)
         ids = (*beginning, *prompt.token_ids[2:], *begun, *verified)
-        request = replace(prompt, token_ids=ids)
+        forced_prompt = replace(prompt, token_ids=ids)
         if readout is None:
-            self._drafts.draft(request, max(1, steps))
+            self._drafts.draft(DraftRequest(forced_prompt, max(1, steps)))
             return recorded
         # A row at an emitted token takes one more step, which the recorded counts include.
         spare = 1 if readout.row == "emitted" else 0
         heads_readout = Readout(self._machines.heads, readout.row)
         open_gate = None
-        if gate:
-            # Rows of random weights would close the gate anywhere.
-            open_gate = replace(gate, frontier=len(prompt.token_word) + max_tokens)
-        self._drafts.draft(request, max(1, steps - spare), heads_readout, open_gate)
+        if request.gate is not None:
+            # No peak reaches this frontier, so the draft has the recorded length.
+            beyond = len(prompt.token_word) + request.max_tokens
+            open_gate = replace(request.gate, frontier=beyond)
+        forced = DraftRequest(forced_prompt, max(1, steps - spare), heads_readout, open_gate)
+        self._drafts.draft(forced)
         return recorded

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from alignatt_agent.config.machine import gpus
+from alignatt_agent.machine.nvidia import gpus
 
 Result = Mapping[str, Any]
 

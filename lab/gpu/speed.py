@@ -13,7 +13,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.early_stop import processor_name
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.types import Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.bench import contenders
 from lab.bench.__main__ import measure
 from lab.bench.contenders import Size, open_gate
@@ -108,9 +108,10 @@ def synchronisations(context: Context) -> Result:
 
 def _count(drafts: Any, prompt: Any, readout: Any, gate: Any) -> dict[str, int]:
     """Count the events of a draft of ``STEPS`` tokens; its first one is not counted."""
-    drafts.draft(prompt, STEPS, readout, gate)
+    request = DraftRequest(prompt, STEPS, readout, gate)
+    drafts.draft(request)
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        drafts.draft(prompt, STEPS, readout, gate)
+        drafts.draft(request)
     counts: Counter[str] = Counter()
     for event in profiler.key_averages():
         for name in _COUNTED:

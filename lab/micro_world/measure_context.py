@@ -11,6 +11,7 @@ from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.config.languages import language
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types.engines import DraftRequest
 from lab.micro_world.corpus import Pair, sentences
 from lab.micro_world.grammar import GERMAN_IT, ITALIAN_IT
 from lab.micro_world.lexicon import drawn_names
@@ -73,7 +74,8 @@ def translated(
     def translate(talk: Sequence[tuple[str, ...]]) -> list[str]:
         history, texts = History(builder, kept, TOKENS), []
         for words in talk:
-            draft = engines.translation.draft(history.prompt(words, ()), MAX_TARGET_TOKENS)
+            request = DraftRequest(history.prompt(words, ()), MAX_TARGET_TOKENS)
+            draft = engines.translation.draft(request)
             history = history.add(words, draft.token_ids)
             texts.append(str(engines.tokenizer.decode(draft.token_ids)))
         return texts

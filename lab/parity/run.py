@@ -14,7 +14,7 @@ from alignatt_agent.doctor.parity_check import bfloat16_constants
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_arguments, engine_environment
 from alignatt_agent.types import AttentionRows, FloatArray, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.bench.fused_attention import ENGINES, Seam
 from lab.parity.cases import ENGINE, Dtype, Situations, Subject
 from lab.parity.cells import SEAM, Ask, Cell, Head, RequestResult, decide
@@ -107,7 +107,8 @@ class _Member:
             if readout.row == "emitted":
                 tokens += 1
             readout = None
-        draft = DraftEngine(served, heads, stops).draft(ask.prompt, tokens, readout)
+        request = DraftRequest(ask.prompt, tokens, readout)
+        draft = DraftEngine(served, heads, stops).draft(request)
         completion = self._output.outputs[0]
         logprobs = []
         for step in completion.logprobs:

@@ -45,13 +45,14 @@ from alignatt_agent.cli import report_errors
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.machine import versions
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.score import bleu_tokenizer
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types.engines import DraftRequest
 from lab import commands
 from lab.curves.pareto import Resampled, SegmentScores
 from lab.curves.runs import side_by_side
@@ -114,7 +115,7 @@ class Bench:
         for heard in [*range(self._step, len(words), self._step), len(words)]:
             prompt = ways.builder.build(words[:heard])
             most = round(2 * ways.builder.expansion * len(prompt.token_word)) + 16
-            ways.engine.draft(prompt, most, ways.readout)
+            ways.engine.draft(DraftRequest(prompt, most, ways.readout))
 
     def offline(self, pool: ThreadPoolExecutor) -> list[tuple[int, ...]]:
         """Translate whole sentences; return their token ids."""

@@ -14,7 +14,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import SourceView, Word
-from alignatt_agent.types.engines import Readout, TranslationEngine
+from alignatt_agent.types.engines import DraftRequest, Readout, TranslationEngine
 from alignatt_agent.types.stopwatch import Stopwatch
 
 WORD_S = 0.35
@@ -97,7 +97,8 @@ class Sentence:
             return ()
         prompt = self._direction.builder.build(words, self.accepted)
         most = self._direction.max_draft_tokens
-        return self._direction.engine.draft(prompt, most, self._direction.readout).token_ids
+        request = DraftRequest(prompt, most, self._direction.readout)
+        return self._direction.engine.draft(request).token_ids
 
 
 Build = Callable[[Sentence], Policy]

@@ -15,8 +15,8 @@ from alignatt_agent.policy import POLICIES, AlignAtt, AlignAttOrAgreement, Polic
 from alignatt_agent.policy.base import Reads
 from alignatt_agent.policy.rivals import agreed
 from alignatt_agent.policy.rows import head_mean
+from alignatt_agent.text.running_text import common_prefix
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
-from alignatt_agent.types.running_text import common_prefix
 from lab.policy_bench.replay import Build, Sentence
 
 

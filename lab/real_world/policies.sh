@@ -14,10 +14,10 @@ sweep() {  # CHUNK_MS GRID TARGET... -- POINT...
 }
 
 agreement="local_agreement-c500-n3 local_agreement-c500-n2"
-others="either-n3-c500-h100-b-8-s0.0 local_agreement-c500-n4 alignatt-n2-c500-h100-b-2"
-rules="either-n3-c500-h100-b-6-s0.0"
+others="either-n3-c500-h100-b-8 local_agreement-c500-n4 alignatt-n2-c500-h100-b-2"
+rules="either-n3-c500-h100-b-6"
 set -x
 for target in de it zh; do sweep 500 real-500 "$target" -- $agreement $rules; done
 for target in de it zh; do sweep 500 real-500 "$target" -- $agreement $rules $others; done
-sweep 1000 real de it zh -- either-n3-c1000-h100-b-6-s0.0 local_agreement-c1000-n2
+sweep 1000 real de it zh -- either-n3-c1000-h100-b-6 local_agreement-c1000-n2
 sweep 500 real-500 de it zh -- $agreement $rules $others

@@ -200,5 +200,5 @@ def _compare(resolved: Resolved) -> tuple[str, list[str]]:
     requests = cases(resolved, engines.tokenizer)
     check = parity(engines.translation, resolved.checkpoints.translation, requests, "float32")
     if check.status == "ok":
-        return check.found, []
-    return check.found, [f"{check.name}: {check.found}"]
+        return check.result, []
+    return check.result, [f"{check.name}: {check.result}"]

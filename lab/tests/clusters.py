@@ -29,7 +29,7 @@ class SlowAgent(fakes.FakeAgent):
 def two_nodes():
     """Start a cluster of two nodes with a logical CPU each, on loopback."""
     from alignatt_agent.cluster.connection import ALONE
-    from alignatt_agent.config.machine import environment
+    from alignatt_agent.machine.environment import environment
 
     folder = tempfile.mkdtemp(prefix="ray-test-", dir="/tmp")  # paths of sockets have to be short
     with pytest.MonkeyPatch.context() as patch, environment(ALONE):

@@ -64,9 +64,10 @@ class Engine:
     def __init__(self):
         self.asked = []
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None):
-        self.asked.append((prompt.token_ids, max_tokens, readout, gate))
-        return Draft(tuple(range(max_tokens)), False)
+    def draft(self, request):
+        ids = request.prompt.token_ids
+        self.asked.append((ids, request.max_tokens, request.readout, request.gate))
+        return Draft(tuple(range(request.max_tokens)), False)
 
 
 def test_a_race_pairs_contenders_on_the_same_prompt():

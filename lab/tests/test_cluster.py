@@ -17,7 +17,7 @@ import pytest
 
 from alignatt_agent.cluster.connection import ClusterError, ClusterOptions, check_nodes, joined
 from alignatt_agent.cluster.jobs import Job
-from alignatt_agent.config.machine import versions
+from alignatt_agent.machine.packages import versions
 from alignatt_agent.serve.access import Limits
 from lab.curves.cached_agent import CachedAgent
 from lab.curves.runs import stream

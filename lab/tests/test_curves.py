@@ -11,7 +11,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, DebugCo
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.types import Draft, Prompt
-from alignatt_agent.types.engines import Gate, Readout
+from alignatt_agent.types.engines import DraftRequest, Gate, Readout
 from lab.curves.cached_agent import CachedDrafts, TimedCache
 from lab.curves.experiment import tables
 from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
@@ -67,16 +67,16 @@ def drafts_of(disk, name="model"):
     ],
 )
 def test_nothing_that_matters_is_left_out_of_the_key(disk, name, prompt, limit, readout):
-    drafts_of(disk)[1].draft(PROMPT, 16, WIDE)
+    drafts_of(disk)[1].draft(DraftRequest(PROMPT, 16, WIDE))
     engine, drafts = drafts_of(disk, name)
-    drafts.draft(prompt, limit, readout)
+    drafts.draft(DraftRequest(prompt, limit, readout))
     assert len(engine.calls) == 1
 
 
 @pytest.mark.parametrize("extra", [{"gate": Gate({}, 1)}, {"resumed": Draft((4,), False)}])
 def test_drafts_that_depend_on_the_policy_are_refused(disk, extra):
     with pytest.raises(ValueError, match="early_stop"):
-        drafts_of(disk)[1].draft(PROMPT, 16, WIDE, **extra)
+        drafts_of(disk)[1].draft(DraftRequest(PROMPT, 16, WIDE, **extra))
 
 
 # ------------------------------------------------------------------ fronts and resamples

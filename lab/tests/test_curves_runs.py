@@ -42,11 +42,11 @@ class Drafts(fakes.FakeTranslation):
         super().__init__(fakes.byte_tokenizer())
         self.drafted, self.dies_after = 0, dies_after
 
-    def draft(self, *arguments, **named):
+    def draft(self, request):
         self.drafted += 1
         if self.dies_after is not None and self.drafted > self.dies_after:
             raise EngineError("fake translation model: out of memory")
-        return super().draft(*arguments, **named)
+        return super().draft(request)
 
 
 def engines(drafts=None):

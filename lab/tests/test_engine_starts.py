@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from alignatt_agent.types import EngineError
+from alignatt_agent.types.engines import DraftRequest
 from tests.engine.batches import cases, check_begins, check_rows, crowd, together
 from tests.engine.test_fork_server import outcome
 from tests.engine.workers import serving
@@ -67,7 +68,8 @@ def test_tensor_parallel_workers(models, reference):
         for case, draft in zip(batch, drafts, strict=True):
             check_rows(reference, case, draft)
             # No rank has all heads, so a gate is left to the scan of the whole draft.
-            check_begins(draft, reference.draft(case.prompt, case.tokens, case.readout))
+            request = DraftRequest(case.prompt, case.tokens, case.readout)
+            check_begins(draft, reference.draft(request))
         assert served.ask_workers("alignatt_held") == [0, 0]
 
         # The engine ends with any of its workers.
@@ -76,7 +78,7 @@ def test_tensor_parallel_workers(models, reference):
         assert len(workers) == 2
         os.kill(workers[1].pid, signal.SIGKILL)
         with pytest.raises(EngineError, match="the engine died: "):
-            engine.draft(make_prompt(1, 60, 5, 20), 400)
+            engine.draft(DraftRequest(make_prompt(1, 60, 5, 20), 400))
         assert not served.alive
 
 

@@ -149,8 +149,9 @@ def asked(monkeypatch):
     prompts = SimpleNamespace(ids=lambda language, context: (1, 2))
     aligner = SimpleNamespace(align=lambda audio, text, language: texts.append(text))
 
-    def draft(prompt, tokens, readout=None, gate=None):
-        drafts.append((prompt.token_ids[1], tokens, readout.heads))
+    def draft(request):
+        second_id = request.prompt.token_ids[1]
+        drafts.append((second_id, request.max_tokens, request.readout.heads))
 
     for name, fake in {
         "SpeechModel": model,

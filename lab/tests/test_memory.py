@@ -2,6 +2,7 @@
 
 import psutil
 
+from alignatt_agent.types.engines import DraftRequest
 from tests.engine.batches import EMITTED, POLICY, PREDICTING
 from tests.fixtures.engines import make_prompt
 
@@ -14,7 +15,7 @@ def memory_after(requests: int, model, engine) -> float:
     prompt = make_prompt(1, 1100, 20, 1000)
     for number in range(requests):
         gate = POLICY.gate(500) if number % 3 == 0 else None
-        draft = engine.draft(prompt, 12, (PREDICTING, EMITTED)[number % 2], gate)
+        draft = engine.draft(DraftRequest(prompt, 12, (PREDICTING, EMITTED)[number % 2], gate))
         assert draft.rows is not None
     assert model.ask_workers("alignatt_held") == [0]
     (process,) = model._processes

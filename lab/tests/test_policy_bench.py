@@ -14,6 +14,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import Draft
+from alignatt_agent.types.engines import DraftRequest
 from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench import __main__ as cli
 from lab.policy_bench.bounds import PRICES, Search
@@ -43,28 +44,29 @@ def test_shared_drafts_are_those_of_the_engine(seed, tmp_path_factory):
         accepted = ()
         for _ in range(4):
             prompts.append(Prompts().build(words, accepted))
-            draft = engine.draft(prompts[-1], 5, READOUT)
+            draft = engine.draft(DraftRequest(prompts[-1], 5, READOUT))
             accepted += draft.token_ids[: chance.randint(0, 5)]
     for again in (False, True):
         with ResultCache(path) as cache:
             shared = SharedDrafts(engine, cache, "random")
             for prompt in prompts:
-                alone, draft = engine.draft(prompt, 5, READOUT), shared.draft(prompt, 5, READOUT)
+                request = DraftRequest(prompt, 5, READOUT)
+                alone, draft = engine.draft(request), shared.draft(request)
                 assert (draft.token_ids, draft.ended) == (alone.token_ids, alone.ended)
                 assert len(draft.rows.source) == len(draft.token_ids)
                 np.testing.assert_allclose(draft.rows.source[..., 0], alone.rows.source[..., 0])
         # Both sources are decoded to the end once, unless an accepted part ends elsewhere.
         assert shared.computed <= (0 if again else len(prompts))
     with pytest.raises(ValueError, match="only whole drafts"):
-        shared.draft(prompts[0], 5, READOUT, gate=AlignAtt().gate(1))
+        shared.draft(DraftRequest(prompts[0], 5, READOUT, gate=AlignAtt().gate(1)))
 
 
 def test_a_draft_inside_an_earlier_draft_costs_no_request():
     engine = random_engine(3, 40)
     shared = SharedDrafts(engine, ResultCache(None), "random")
-    whole = shared.draft(Prompts().build(["the"], ()), 8, READOUT)
+    whole = shared.draft(DraftRequest(Prompts().build(["the"], ()), 8, READOUT))
     assert shared.computed == 1
-    part = shared.draft(Prompts().build(["the"], whole.token_ids[:3]), 5, READOUT)
+    part = shared.draft(DraftRequest(Prompts().build(["the"], whole.token_ids[:3]), 5, READOUT))
     assert part.token_ids == whole.token_ids[3:8]
     assert shared.computed == 1
 

@@ -41,7 +41,7 @@ def test_compilation_is_proved_used_and_refused_with_a_wrong_row(tmp_path, monke
     statuses = {name: check.status for name, check in checks.items()}
     assert statuses.pop("mode: spoiled") == "warn", checks
     assert set(statuses.values()) == {"ok"}, checks
-    assert "max |dA| 1.0e-02 > 1e-04" in checks["mode: spoiled"].found
+    assert "max |dA| 1.0e-02 > 1e-04" in checks["mode: spoiled"].result
     model = resolved.checkpoints.translation
     mode = proof.fastest(proof.subject(model, resolved.heads))
     served = start_model("translation", model, resolved.heads)

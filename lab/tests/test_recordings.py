@@ -11,7 +11,7 @@ import pytest
 from alignatt_agent.config.speech import SpeechConfig
 from alignatt_agent.speech import commits
 from alignatt_agent.speech.live_tail import LiveTail
-from alignatt_agent.speech.sentences import ends_after
+from alignatt_agent.text.sentences import ends_after
 from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
 from lab.commit_rules import recorded_talks

@@ -127,11 +127,12 @@ def test_a_sentence_that_fails_twice_is_given_up():
     stream, _, engine = build()
     draft = engine.draft
 
-    def refuse(prompt, *rest):
+    def refuse(request):
+        prompt = request.prompt
         source = engine.tokenizer.decode(prompt.token_ids[: prompt.source_end])
         if source.endswith("w2e."):
             raise EngineError("this sentence cannot be translated")
-        return draft(prompt, *rest)
+        return draft(request)
 
     engine.draft = refuse
     outputs = joined(emitted(stream, chunk=0.85))

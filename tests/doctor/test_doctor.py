@@ -7,13 +7,13 @@ import pytest
 
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import weight_bytes
-from alignatt_agent.config.machine import GIB, Gpu, gpus
 from alignatt_agent.config.models import DEFAULT_SHARE, written_shares
 from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.doctor import cli as doctor
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.config_checks import check_checkpoints, check_head_sets, check_memory
 from alignatt_agent.doctor.machine_checks import Machine
+from alignatt_agent.machine.nvidia import GIB, Gpu, gpus
 from alignatt_agent.policy import LocalAgreement
 
 GOOD = Machine(
@@ -120,7 +120,7 @@ def test_a_good_machine_passes(machine):
 def test_what_is_said_of_a_machine(machine, name, status, found, fix):
     checks = check_machine(machine)
     (check,) = [item for item in checks if (item.name, item.status) == (name, status)]
-    assert found in check.found
+    assert found in check.result
     assert fix in check.fix
     assert failed(checks) == [name] * (status == "FAIL")
     assert doctor.exit_status([check]) == (status == "FAIL")
@@ -182,7 +182,7 @@ def test_memory_of_a_part_of_a_card_is_not_guessed(
     check = check_memory(replace(CUDA, gpus=(gpu,)), DEFAULT, {"translation": 16 * GIB})
     assert (
         (gpu.total == psutil.virtual_memory().total)
-        == ("does not report" not in check.found)
+        == ("does not report" not in check.result)
         == known
     )
 
@@ -202,7 +202,7 @@ def test_a_type_that_the_card_does_not_compute_in():
 
     turing = checks(7.5)
     assert failed(turing) == ["asr dtype", "aligner dtype", "translation dtype"]
-    assert "bfloat16 on NVIDIA Test with compute capability 7.5" in turing[0].found
+    assert "bfloat16 on NVIDIA Test with compute capability 7.5" in turing[0].result
     assert "float16" in turing[0].fix
     assert failed(checks(7.5, asr="float16", aligner="auto")) == ["translation dtype"]
     assert checks(8.0) == checks(9.0) == checks(0.0) == config_checks.check_types(GOOD, MICRO) == []
@@ -244,7 +244,7 @@ def test_gpu_memory_shares(shares, free, message):
 
 def test_memory_of_no_card_is_not_compared():
     memory = check_memory(BLIND, DEFAULT, {"translation": 16 * GIB})
-    assert (memory.status, memory.found) == ("warn", "not compared: there is no GPU")
+    assert (memory.status, memory.result) == ("warn", "not compared: there is no GPU")
 
 
 def test_the_default_share_is_that_of_vllm():
@@ -278,7 +278,7 @@ def test_head_sets_against_the_model(changes, shape, status, found):
     checks = check_head_sets(config, shape)
     assert {check.status for check in checks} == {status}
     assert len(checks) == max(1, len(config.head_sets))
-    assert found in checks[0].found
+    assert found in checks[0].result
     assert "calibrate the heads" in checks[0].fix or shape != (42, 8)
 
 

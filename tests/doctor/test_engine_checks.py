@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig
-from alignatt_agent.config.machine import GIB
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.doctor import engine_checks, parity_check
 from alignatt_agent.doctor.parity_check import Case
+from alignatt_agent.machine.nvidia import GIB
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import AttentionRows, Draft, EngineError, Prompt
 from alignatt_agent.types.engines import Readout
@@ -25,16 +25,17 @@ class Drafts:
     def __init__(self, fault=""):
         self.fault = fault
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
+    def draft(self, request):
+        max_tokens = request.max_tokens
         ids = tuple(range(max_tokens))
-        if expected:
+        if request.expected:
             ids = (*ids[:-1], 77) if self.fault == "verify" else ids
             return Draft(ids, False, make_rows([[FIRST]] * max_tokens), steps=1)
-        if readout is None:
+        if request.readout is None:
             return Draft((9, *ids[1:]) if self.fault == "ids" else ids, False, steps=max_tokens)
         rows = make_rows([[FIRST]] * max_tokens)
         rows.source[2:] = np.roll(rows.source[2:], 3, axis=2)  # rejected from the third row on
-        if gate is None or self.fault == "deaf":
+        if request.gate is None or self.fault == "deaf":
             return Draft(ids, False, rows, steps=max_tokens)
         if self.fault == "other":
             ids = (ids[0], 77, *ids[2:])
@@ -64,7 +65,7 @@ GATE = AlignAtt(normalize="none", median_width=1, border_margin=0)
 def test_what_an_engine_with_a_fault_is_told(check, fault, rest, status, found):
     said = getattr(engine_checks, check)(Drafts(fault), CASES, *rest)
     assert said.status == status
-    assert found in said.found
+    assert found in said.result
     assert "set debug.early_stop to false" in said.fix or fault != "other" or status == "ok"
 
 
@@ -82,7 +83,7 @@ def test_what_an_engine_with_a_fault_is_told(check, fault, rest, status, found):
 def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     model = ModelConfig(path=str(find_path("micro_models/gemma4")), dtype="auto")
     drafts = Drafts()
-    answers = [drafts.draft(c.prompt, parity_check.PARITY_TOKENS, c.readout).rows for c in CASES]
+    answers = [drafts.draft(c.request(parity_check.PARITY_TOKENS)).rows for c in CASES]
 
     def reference(model, wanted, asked):
         shift = error + (noise if wanted == "float32" and dtype != "float32" else 0)
@@ -95,26 +96,26 @@ def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):
     monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (2e-4, 1e-2))
     check = parity_check.parity(drafts, model, CASES, dtype)
     assert check.status == status
-    assert dtype in check.found
+    assert dtype in check.result
     assert check.fix == (engine_checks.REPORT_ROWS if status == "FAIL" else "")
     # Where log-probabilities differ already, no row is blamed.
     monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (float("nan"), 1e-2))
     check = parity_check.parity(drafts, model, CASES, dtype)
     assert check.status == status
-    assert ("compute different functions" in check.found) == (status == "FAIL")
+    assert ("compute different functions" in check.result) == (status == "FAIL")
     assert check.fix == (parity_check.OTHER_MODEL if status == "FAIL" else "")
 
 
 def test_rounded_constants_of_vllm_are_a_warning(monkeypatch, tmp_path):
     drafts, model = Drafts(), ModelConfig(path=str(tmp_path), dtype="float32")
     random_models.write("apertus", tmp_path)
-    rows = [drafts.draft(c.prompt, 8, c.readout).rows for c in CASES]
+    rows = [drafts.draft(c.request(8)).rows for c in CASES]
     shifted = [AttentionRows(r.source + np.float32(6e-4), r.prompt, r.suffix) for r in rows]
     monkeypatch.setattr(parity_check, "_reference", lambda *_: shifted)
     monkeypatch.setattr(parity_check, "logprob_gap", lambda *_: (2e-4, 1e-2))
     check = parity_check.parity(drafts, model, CASES, "float32")
     assert (check.status, check.fix) == ("warn", parity_check.OTHER_TYPE)
-    assert "xIELU" in check.found
+    assert "xIELU" in check.result
 
 
 def test_rows_of_another_model_are_not_blamed(engines, checkpoints, tmp_path):
@@ -129,7 +130,7 @@ def test_rows_of_another_model_are_not_blamed(engines, checkpoints, tmp_path):
     assert gap < 1e-3 < bar
     check = parity_check.parity(drafts, wrong, cases, "float32")
     assert (check.status, check.fix) == ("FAIL", parity_check.OTHER_MODEL)
-    assert "vLLM and Transformers compute different functions" in check.found
+    assert "vLLM and Transformers compute different functions" in check.result
     # In another type, too, whatever that does to Transformers itself.
     check = parity_check.parity(drafts, wrong, cases, "bfloat16")
     assert (check.status, check.fix) == ("FAIL", parity_check.OTHER_MODEL)
@@ -140,7 +141,7 @@ def test_rows_are_not_compared_without_memory(monkeypatch):
     monkeypatch.setattr(parity_check, "weight_bytes", lambda model: GIB)
     check = parity_check.parity(Drafts(), ModelConfig(path="x"), CASES, "bfloat16")
     assert check.status == "warn"
-    assert "4.0 GiB; 1.0 GiB are free" in check.found
+    assert "4.0 GiB; 1.0 GiB are free" in check.result
 
 
 def test_an_engine_that_fails_is_a_line_of_the_report():
@@ -148,4 +149,4 @@ def test_an_engine_that_fails_is_a_line_of_the_report():
         raise EngineError("translation model x: died\nand more")
 
     (line,) = engine_checks.guarded("rows", check)
-    assert (line.status, line.found) == ("FAIL", "translation model x: died")
+    assert (line.status, line.result) == ("FAIL", "translation model x: died")

@@ -8,11 +8,11 @@ from alignatt_agent.cascade import runtime
 from alignatt_agent.cli import main
 from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.checkpoints import CheckpointError
-from alignatt_agent.config.machine import GIB, Gpu
 from alignatt_agent.config.resources import CHECKOUT_ROOT
 from alignatt_agent.engine.memory_plan import FREE, plan
 from alignatt_agent.engine.model_sizes import PUBLISHED, UnknownSizeError, sizes, sizes_of
 from alignatt_agent.fetch.cli import models_of
+from alignatt_agent.machine.nvidia import GIB, Gpu
 from lab.stand_ins.__main__ import real_configurations
 
 SPEECH = {name for name, config in PUBLISHED.items() if "thinker_config" in config}

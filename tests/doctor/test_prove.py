@@ -119,7 +119,7 @@ def test_a_verdict_is_made_and_used(modes, micro, fault, statuses, mode, capsys)
     unproved = "decodes eagerly: no faster mode is verified here. `alignatt prove"
     assert (unproved in capsys.readouterr().err) == (mode is None)
     if statuses[1:2] == ["warn"]:
-        assert checks[1].found.startswith("refused: ")
+        assert checks[1].result.startswith("refused: ")
 
 
 FACTS = {

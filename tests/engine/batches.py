@@ -8,7 +8,7 @@ import numpy as np
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.policy.alignatt import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, Prompt
-from alignatt_agent.types.engines import Gate, Readout
+from alignatt_agent.types.engines import DraftRequest, Gate, Readout
 from lab.reference import Reference
 from tests.fixtures.engines import HEADS, make_prompt
 
@@ -38,9 +38,14 @@ class Case:
     expected: tuple[int, ...] = ()
 
     def run(self, engine: DraftEngine) -> Draft:
-        return engine.draft(
-            self.prompt, self.tokens, self.readout, self.gate, expected=self.expected
+        request = DraftRequest(
+            prompt=self.prompt,
+            max_tokens=self.tokens,
+            readout=self.readout,
+            gate=self.gate,
+            expected=self.expected,
         )
+        return engine.draft(request)
 
 
 def cases(count: int) -> list[Case]:

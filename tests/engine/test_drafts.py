@@ -11,7 +11,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.speech_models import AudioModel
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import EngineError, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 from tests.fakes.engine import STOP, SimulatedModel
 
 HEADS = ((0, 1), (2, 3))
@@ -27,7 +27,8 @@ def changed(tokens, chance):
     """Return a variant of ``tokens``: cut or extended, with some tokens replaced."""
     tokens = [token if chance.random() < 0.9 else chance.choice((2, 3, 4)) for token in tokens]
     tokens = tokens[: chance.randint(0, len(tokens))]
-    return tokens + [chance.choice((2, 3, 4)) for _ in range(chance.randint(0, 2))]
+    more = [chance.choice((2, 3, 4)) for _ in range(chance.randint(0, 2))]
+    return (*tokens, *more)
 
 
 def check_same(draft, plain):
@@ -54,10 +55,10 @@ def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most,
     plain = DraftEngine(SimulatedModel(seed, window=window), HEADS, frozenset({STOP}))
     model = SimulatedModel(seed, chance, window)
     engine = DraftEngine(model, HEADS, frozenset({STOP}))
-    whole = plain.draft(PROMPT, 9)
+    whole = plain.draft(DraftRequest(PROMPT, 9))
     expected = changed(whole.token_ids, chance)
-    usual = plain.draft(PROMPT, most, readout, gate)
-    draft = engine.draft(PROMPT, most, readout, gate, expected=expected)
+    usual = plain.draft(DraftRequest(PROMPT, most, readout, gate))
+    draft = engine.draft(DraftRequest(PROMPT, most, readout, gate, expected=expected))
     check_same(draft, usual)
     assert usual.rows is None or len(usual.rows.source) == len(usual.token_ids)
     assert len(model.asked) <= 2 + len(expected)
@@ -66,13 +67,13 @@ def test_an_expected_draft_is_the_decoded_one(seed, row, policy, frontier, most,
     if room and not usual.ended and readout is not None:
         wide = policy.gate(4) if gate else None
         rest = changed(whole.token_ids[len(usual.token_ids) :], chance)
-        resumed = engine.draft(PROMPT, most, readout, wide, draft, rest)
-        check_same(resumed, plain.draft(PROMPT, most, readout, wide, usual))
+        resumed = engine.draft(DraftRequest(PROMPT, most, readout, wide, draft, rest))
+        check_same(resumed, plain.draft(DraftRequest(PROMPT, most, readout, wide, usual)))
 
 
 def test_what_was_expected_behind_a_changed_word_is_verified_too():
     engine = DraftEngine(SimulatedModel(seed=13), HEADS, frozenset({STOP}))
-    usual = engine.draft(PROMPT, 9)
+    usual = engine.draft(DraftRequest(PROMPT, 9))
     tokens = usual.token_ids
     assert len(tokens) == 9
     assert tokens[4] not in tokens[5:]
@@ -81,15 +82,15 @@ def test_what_was_expected_behind_a_changed_word_is_verified_too():
         ((*tokens[:4], 9, *tokens[4:]), 2),  # one more
         ((9,) * 9, usual.steps),
     ):
-        draft = engine.draft(PROMPT, 9, expected=expected)
+        draft = engine.draft(DraftRequest(PROMPT, 9, expected=expected))
         check_same(draft, usual)
         assert draft.steps == steps
 
 
 def test_an_engine_without_heads_verifies_nothing():
     plain = DraftEngine(SimulatedModel(1), (), frozenset({STOP}))
-    usual = plain.draft(PROMPT, 9)
-    draft = plain.draft(PROMPT, 9, expected=usual.token_ids)
+    usual = plain.draft(DraftRequest(PROMPT, 9))
+    draft = plain.draft(DraftRequest(PROMPT, 9, expected=usual.token_ids))
     assert (draft.token_ids, draft.steps) == (usual.token_ids, usual.steps)
 
 
@@ -122,7 +123,7 @@ def draft(*answers):
     model = SimulatedModel(seed=1)
     model.ask_workers = lambda *_: list(answers)
     prompt, readout = Prompt((5, 6, 7, 8), 1, (0, 1)), Readout(HEADS, "predicting")
-    return DraftEngine(model, HEADS, frozenset({STOP})).draft(prompt, 2, readout)
+    return DraftEngine(model, HEADS, frozenset({STOP})).draft(DraftRequest(prompt, 2, readout))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.options import engine_environment
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import Draft, EngineError, Prompt
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.reference import Reference
 from tests.engine.batches import (
     EMITTED,
@@ -57,14 +57,16 @@ def check(reference: Reference, usual: list[Draft], drafts: list[Draft]) -> None
 def test_rows_are_refused_rather_than_wrong(engines):
     good = make_prompt(6, 40, 5, 10)
     with pytest.raises(EngineError, match=r"heads \[\(3, 0\)\] were requested"):
-        engines.translation.draft(good, 4, Readout(((3, 0),), "emitted"))
+        engines.translation.draft(DraftRequest(good, 4, Readout(((3, 0),), "emitted")))
     with pytest.raises(EngineError, match="source span 35:45 is not in"):
-        engines.translation.draft(Prompt(good.token_ids, 35, tuple(range(10))), 4, EMITTED)
+        outside = Prompt(good.token_ids, 35, tuple(range(10)))
+        engines.translation.draft(DraftRequest(outside, 4, EMITTED))
     with pytest.raises(EngineError, match="source span 5:5"):
-        engines.translation.draft(Prompt(good.token_ids, 5, ()), 4, EMITTED)
+        empty = Prompt(good.token_ids, 5, ())
+        engines.translation.draft(DraftRequest(empty, 4, EMITTED))
     with pytest.raises(EngineError, match="longer than|maximum context length|max_model_len"):
-        engines.translation.draft(make_prompt(6, 5000, 5, 10), 4, EMITTED)
-    assert engines.translation.draft(good, 4, EMITTED).rows is not None
+        engines.translation.draft(DraftRequest(make_prompt(6, 5000, 5, 10), 4, EMITTED))
+    assert engines.translation.draft(DraftRequest(good, 4, EMITTED)).rows is not None
 
 
 def test_drafts_at_once_are_exact_and_those_of_one_after_the_other(engines, reference):
@@ -92,7 +94,7 @@ def test_a_draft_may_end_at_the_limit_of_the_context(small, reference):
         assert (len(draft.token_ids), draft.ended) == (count, False)
         check_rows(reference, case, draft)
     with pytest.raises(EngineError, match="maximum context length|no room|max_model_len"):
-        engine.draft(make_prompt(12, 256, 100, 30), 16)
+        engine.draft(DraftRequest(make_prompt(12, 256, 100, 30), 16))
 
 
 @pytest.fixture
@@ -124,7 +126,7 @@ def test_asynchronous_scheduling(models, reference, usual, asynchronous):
         check(reference, usual, again)
         # A step was scheduled before the end of the turn was known, and fed the stop token.
         prompt = make_prompt(1, 50, 5, 20)
-        tokens = engine.draft(prompt, 8).token_ids
+        tokens = engine.draft(DraftRequest(prompt, 8)).token_ids
         count = tokens.index(tokens[4])
         stopping = DraftEngine(served, HEADS, frozenset({tokens[4]}))
         draft = Case(prompt, 8, BATCH[1].readout).run(stopping)
@@ -139,7 +141,8 @@ def test_asynchronous_scheduling(models, reference, usual, asynchronous):
 def ungated(small) -> list[tuple[int, ...]]:
     """Return the tokens of each request without a gate."""
     with ThreadPoolExecutor(len(BATCH)) as threads:
-        drafts = threads.map(lambda case: small[1].draft(case.prompt, case.tokens), BATCH)
+        requests = [DraftRequest(case.prompt, case.tokens) for case in BATCH]
+        drafts = threads.map(small[1].draft, requests)
         return [draft.token_ids for draft in drafts]
 
 

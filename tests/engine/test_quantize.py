@@ -21,7 +21,7 @@ from alignatt_agent.engine.fbgemm_kernel import FbgemmInt8LinearKernel, FbgemmPr
 from alignatt_agent.engine.quantize import quantize
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.fetch.conversion import convert
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.stand_ins.random_models import write
 from tests.fixtures.engines import make_prompt
 
@@ -183,7 +183,7 @@ def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch, request
     engine = DraftEngine(served := start_model("translation", model, heads), heads)
     request.addfinalizer(served.shutdown)
     for prompt in (make_prompt(20 + k, 60 + 20 * k, 3, 30) for k in range(4)):
-        ids = engine.draft(prompt, 8, readout).token_ids
+        ids = engine.draft(DraftRequest(prompt, 8, readout)).token_ids
         gap.add(engine.rows(prompt, ids, readout), reference.rows(prompt, ids, readout))
     # Sums in another order round a few activations differently, so single rows differ.
     assert gap.mean < 6e-4, gap.mean

@@ -12,6 +12,7 @@ import pytest
 from alignatt_agent.engine.speech_models import SpeechModel
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import EngineError
+from alignatt_agent.types.engines import DraftRequest
 from tests.engine.batches import EMITTED
 from tests.fixtures.engines import HEADS, make_prompt
 
@@ -45,9 +46,10 @@ def test_an_interrupted_request_ends(engines, runtime):
     for seed in range(3):
         threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            engines.translation.draft(make_prompt(seed, 60, 5, 20), 1500, EMITTED)
+            engines.translation.draft(DraftRequest(make_prompt(seed, 60, 5, 20), 1500, EMITTED))
     # The next request is served after the end of the interrupted ones.
-    assert engines.translation.draft(make_prompt(9, 60, 5, 20), 6, EMITTED).rows is not None
+    request = DraftRequest(make_prompt(9, 60, 5, 20), 6, EMITTED)
+    assert engines.translation.draft(request).rows is not None
     assert model._engine.get_num_unfinished_requests() == 0
 
 
@@ -56,7 +58,8 @@ def test_an_error_of_a_worker_is_no_death(engines, runtime):
     with pytest.raises(EngineError, match="Method 'no_such_call' is not implemented"):
         model.ask_workers("no_such_call")
     assert model.alive
-    assert engines.translation.draft(make_prompt(1, 60, 5, 20), 6, EMITTED).rows is not None
+    request = DraftRequest(make_prompt(1, 60, 5, 20), 6, EMITTED)
+    assert engines.translation.draft(request).rows is not None
 
 
 def test_a_verified_transcript_is_the_decoded_one(engines, runtime):
@@ -107,8 +110,8 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, runtime,
             engines.aligner.align(audio, "the model reads every word", "en")
 
     with ThreadPoolExecutor(8) as threads:
-        long = prompt, 1500, EMITTED
-        translations = [threads.submit(engines.translation.draft, *long) for _ in range(3)]
+        long = DraftRequest(prompt, 1500, EMITTED)
+        translations = [threads.submit(engines.translation.draft, long) for _ in range(3)]
         alignments = [threads.submit(align) for _ in range(2)]
         time.sleep(0.5)
         # A stopped process does not answer, so this call certainly waits when the process dies.
@@ -128,7 +131,7 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, runtime,
                     f"{role} model {path}: the engine died: the process was {killed}"
                 )
     with pytest.raises(EngineError, match="translation model .* killed by SIGKILL"):
-        engines.translation.draft(prompt, 4, EMITTED)
+        engines.translation.draft(DraftRequest(prompt, 4, EMITTED))
 
     # An engine that does not start reports the cause; the others keep running.
     asr = served["asr"]
@@ -139,5 +142,5 @@ def test_an_engine_that_dies_is_named_and_can_be_started_again(engines, runtime,
     again = runtime.load_engines(models, HEADS)
     assert again is not engines
     assert served["asr"] is asr
-    assert again.translation.draft(prompt, 4, EMITTED).rows is not None
+    assert again.translation.draft(DraftRequest(prompt, 4, EMITTED)).rows is not None
     assert again.aligner.align(audio, "the model", "en")

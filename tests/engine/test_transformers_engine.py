@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alignatt_agent.types import Draft, EngineError
-from alignatt_agent.types.engines import Readout
+from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.reference import Reference
 from lab.stand_ins import random_models
 from tests.engine.batches import EMITTED, PREDICTING, check_close
@@ -30,19 +30,20 @@ def assert_same(ours: Draft, theirs: Draft) -> None:
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda p: str(len(p.token_ids)))
 def test_vllm_agrees_and_is_as_sure_of_every_token(engines, reference, readout, prompt):
     asked, vllm = replace(readout, probabilities=True), engines.translation
-    expected = reference.draft(prompt, 10, asked)
+    expected = reference.draft(DraftRequest(prompt, 10, asked))
     ids = expected.token_ids
     assert expected.rows.source.shape == (len(ids), len(HEADS), len(prompt.token_word))
     assert 0 < min(expected.probabilities) < max(expected.probabilities) <= 1
-    assert_same(vllm.draft(prompt, 10, readout), expected)
-    resumed = vllm.draft(prompt, 10, asked, resumed=vllm.draft(prompt, 4, asked))
-    for draft in (vllm.draft(prompt, 10, asked, expected=ids), resumed):
+    assert_same(vllm.draft(DraftRequest(prompt, 10, readout)), expected)
+    begun = vllm.draft(DraftRequest(prompt, 4, asked))
+    resumed = vllm.draft(DraftRequest(prompt, 10, asked, resumed=begun))
+    for draft in (vllm.draft(DraftRequest(prompt, 10, asked, expected=ids)), resumed):
         assert_same(replace(draft, steps=expected.steps), expected)
         np.testing.assert_allclose(draft.probabilities, expected.probabilities, rtol=1e-3)
     # In one pass over given tokens; the last time all of them are in the prefix cache.
     for engine in (reference, vllm, vllm):
         check_close(engine.rows(prompt, ids, readout), expected.rows)
-        assert not engine.draft(prompt, 4, readout).probabilities
+        assert not engine.draft(DraftRequest(prompt, 4, readout)).probabilities
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_layers_of_a_hybrid_keep_their_numbers(hybrid):
     source = slice(prompt.source_start, prompt.source_end)
     rows = engine.rows(prompt, [9, 8, 7], readout)
     np.testing.assert_allclose(rows.source[:, 0], seen[0][0, 2, -3:, source], atol=1e-5)
-    assert engine.draft(prompt, 4, readout).rows.source.shape[0] == 4
+    assert engine.draft(DraftRequest(prompt, 4, readout)).rows.source.shape[0] == 4
     with pytest.raises(EngineError, match=r"\[\(1, 2\)\] .* only layers \[3\] have attention"):
         engine.rows(prompt, [9], Readout(((1, 2),), "emitted"))
 
@@ -89,7 +90,7 @@ def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
     model = Mistral3ForConditionalGeneration(config).eval()
     model.save_pretrained(tmp_path)
     engine, readout = Reference(str(tmp_path)), Readout(((1, 6), (3, 3)), "predicting")
-    draft = engine.draft(PROMPTS[0], 6, readout)
+    draft = engine.draft(DraftRequest(PROMPTS[0], 6, readout))
     check_close(engine.rows(PROMPTS[0], draft.token_ids, readout), draft.rows)
     model.set_attn_implementation("eager")
     ids = torch.tensor([[*PROMPTS[0].token_ids, *draft.token_ids]])
@@ -103,8 +104,8 @@ def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
 
 def test_bad_requests_are_refused(reference):
     with pytest.raises(EngineError, match=r"heads \[\(6, 0\)\] were requested in 6 layers of 8"):
-        reference.draft(PROMPTS[0], 4, Readout(((6, 0),), "emitted"))
+        reference.draft(DraftRequest(PROMPTS[0], 4, Readout(((6, 0),), "emitted")))
     with pytest.raises(EngineError, match="0 tokens"):
-        reference.draft(PROMPTS[0], 0, EMITTED)
+        reference.draft(DraftRequest(PROMPTS[0], 0, EMITTED))
     with pytest.raises(EngineError, match="got 0 tokens, 20 in total"):
         reference.rows(PROMPTS[0], [], EMITTED)

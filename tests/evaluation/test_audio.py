@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import soundfile
 
+from alignatt_agent.audio.recording import AudioError, Recording
+from alignatt_agent.audio.wav_header import undeclared_seconds
 from alignatt_agent.evaluation.audio import converted
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.segments import DevSetError
-from alignatt_agent.types.audio import AudioError, Recording
-from alignatt_agent.types.wav_header import undeclared_seconds
 from tests.fakes import agent as fakes
 
 SECONDS = 4

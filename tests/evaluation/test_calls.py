@@ -109,11 +109,11 @@ def test_resume_starts_an_interrupted_target_from_a_fresh_log(call, monkeypatch)
     inner = fakes.FakeTranslation.draft
     calls = []
 
-    def interrupted(self, *args, **kwargs):
+    def interrupted(self, request):
         calls.append(1)
         if len(calls) == 12:
             raise KeyboardInterrupt
-        return inner(self, *args, **kwargs)
+        return inner(self, request)
 
     with monkeypatch.context() as patch:
         patch.setattr(fakes.FakeTranslation, "draft", interrupted)
@@ -172,10 +172,10 @@ def test_talks_of_workers_are_signed_with_the_models_that_those_took(call, monke
 def test_a_failing_target_does_not_lose_the_finished_ones(call, monkeypatch):
     inner = fakes.FakeTranslation.draft
 
-    def fail(self, prompt, *args, **kwargs):
-        if "Chinese" in self.tokenizer.decode(prompt.token_ids):
+    def fail(self, request):
+        if "Chinese" in self.tokenizer.decode(request.prompt.token_ids):
             raise RuntimeError("the device is gone")
-        return inner(self, prompt, *args, **kwargs)
+        return inner(self, request)
 
     monkeypatch.setattr(fakes.FakeTranslation, "draft", fail)
     status, text, error = call(configs=("low",))

@@ -103,7 +103,8 @@ class FakeTranslation:
         self.released = threading.Event()
         self.released.set()
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
+    def draft(self, request):
+        prompt, max_tokens = request.prompt, request.max_tokens
         self.entered.set()
         self.released.wait(30)
         if self.fail:
@@ -125,10 +126,10 @@ class FakeTranslation:
         done = len(self.tokenizer.encode(begun, add_special_tokens=False))
         ids, owner = ids[done : done + max_tokens], owner[done : done + max_tokens]
         rows = None
-        if readout is not None:
+        if request.readout is not None:
             at = np.equal.outer(owner, prompt.token_word)
             source = 0.8 * at / np.maximum(at.sum(1, keepdims=True), 1)
-            rows = make_rows(np.repeat(source[:, None], len(readout.heads), axis=1))
+            rows = make_rows(np.repeat(source[:, None], len(request.readout.heads), axis=1))
         return Draft(tuple(ids), len(ids) < max_tokens, rows)
 
 

@@ -100,9 +100,9 @@ class ScriptedEngine:
     calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)
     expected: list[tuple[int, ...]] = field(default_factory=list)
 
-    def draft(self, prompt, max_tokens, readout=None, gate=None, resumed=None, expected=()):
-        self.calls.append((prompt, max_tokens, readout))
-        self.expected.append(tuple(expected))
+    def draft(self, request):
+        self.calls.append((request.prompt, request.max_tokens, request.readout))
+        self.expected.append(request.expected)
         draft = self.drafts.pop(0)
         if isinstance(draft, Exception):
             raise draft

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.checkpoints import CheckpointError, locate_one
 from alignatt_agent.fetch import cli
 from alignatt_agent.fetch.hub import FetchError, look_up
@@ -270,6 +270,33 @@ def test_a_checkpoint_is_converted_after_the_last_download(hub, monkeypatch, tmp
     assert shown.rindex(": downloaded to ") < shown.index(": converting to 8 bits")
     assert cli.main(["both"]) == 0
     assert converted == [None]
+
+
+@pytest.mark.parametrize("order", [(None, "int8"), ("int8", None)])
+def test_files_are_fetched_once_and_converted_if_one_configuration_requests_it(
+    hub, monkeypatch, tmp_path, capsys, order
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    names = []
+    for quantize in order:
+        translation = {"path": "someone/translator", "revision": COMMIT, "quantize": quantize}
+        config = load_config("micro-low", {"models.translation": translation})
+        file = tmp_path / f"{quantize}.yaml"
+        file.write_text(config.to_yaml())
+        names.append(str(file))
+    converted = []
+
+    def convert(original, folder, gguf):
+        converted.append(original.name)
+        folder.mkdir(parents=True)
+
+    monkeypatch.setattr("alignatt_agent.engine.quantize.quantize", convert)
+    assert cli.main([*names, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count(f"{NAME}: 0.01 GB, 0.01 GB missing\n") == 1
+    assert "\n0.01 GB to download, " in shown
+    assert cli.main(names) == 0
+    assert converted == [COMMIT]
 
 
 def test_models_are_named_once_and_local_ones_located(capsys):

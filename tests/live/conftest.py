@@ -18,7 +18,7 @@ WORDS = 13
 @pytest.fixture(autouse=True)
 def _signals():
     """The command takes over signals, which processes started later would inherit."""
-    before = {number: signal.getsignal(number) for number in translate._ENDS}
+    before = {number: signal.getsignal(number) for number in translate._TERMINATION_SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -12,9 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignatt_agent.config.languages import language
-from alignatt_agent.live import subtitles
+from alignatt_agent.live.cue_times import SHIFTS_S
+from alignatt_agent.live.cues import (
+    GAP_S,
+    LINES,
+    LONGEST_S,
+    SHORTEST_S,
+    SPACED,
+    UNSPACED,
+    Cue,
+    Said,
+    width,
+)
 from alignatt_agent.live.outputs import build_output
-from alignatt_agent.live.subtitles import SPACED, UNSPACED, Cue, Said, said_cues, spoken_cues
+from alignatt_agent.live.subtitle_formats import JOINER, srt, vtt
+from alignatt_agent.live.subtitles import said_cues, spoken_cues, too_fast
 from alignatt_agent.types import SourceSpan
 
 MS = 1e-3
@@ -50,10 +62,10 @@ def talks(draw):
 def check(cues, form, gap_s=0.0):
     """Check what is true of cues on any clock."""
     for cue in cues:
-        assert 1 <= len(cue.lines) <= subtitles.LINES
-        assert all(0 < subtitles.width(line) <= form.columns for line in cue.lines)
+        assert 1 <= len(cue.lines) <= LINES
+        assert all(0 < width(line) <= form.columns for line in cue.lines)
         assert all(line == line.strip() for line in cue.lines)
-        assert cue.start < cue.end <= cue.start + subtitles.LONGEST_S + MS
+        assert cue.start < cue.end <= cue.start + LONGEST_S + MS
     assert all(b.start - a.end >= gap_s - 1e-9 for a, b in itertools.pairwise(cues))
 
 
@@ -62,11 +74,11 @@ def check(cues, form, gap_s=0.0):
 def test_cues_of_a_recording(talk):
     form, units = talk
     cues = spoken_cues(units, form)
-    check(cues, form, subtitles.GAP_S - MS)
+    check(cues, form, GAP_S - MS)
     # Everything is there, in order.
     shown = "".join("".join(line.split()) for cue in cues for line in cue.lines)
     assert shown == "".join(unit.text.strip() for unit in units)
-    assert all(cue.end - cue.start >= subtitles.SHORTEST_S - MS for cue in cues)
+    assert all(cue.end - cue.start >= SHORTEST_S - MS for cue in cues)
     assert cues[0].start <= units[0].spoken.start
 
 
@@ -132,7 +144,7 @@ def test_a_late_verb_joins_a_cue_that_can_be_read():
         "dass ich diese Gelände mit unseren Listen geschlossen habe.",
         "Wir können das.",
     ]
-    assert subtitles.too_fast(cues, SPACED) == 0
+    assert too_fast(cues, SPACED) == 0
     assert cues[0].start == pytest.approx(71.6 - 0.1, abs=0.5)
 
 
@@ -151,7 +163,7 @@ def test_no_cue_begins_far_from_its_words_or_inside_the_one_before(seed):
     for cue in cues:
         own = [next(rest) for _ in " ".join(cue.lines).split()]
         off_s = cue.start - own[0].spoken.start
-        assert subtitles.SHIFTS_S[0] - 1e-6 <= off_s <= subtitles.SHIFTS_S[-1] + 1e-6
+        assert SHIFTS_S[0] - 1e-6 <= off_s <= SHIFTS_S[-1] + 1e-6
         assert sum(map(len, cue.lines)) <= 25 * (cue.end - cue.start) + 1e-6
         inner = [unit.text.endswith(".") for unit in own]
         assert not any(inner[:-1]) or inner[-1]
@@ -165,15 +177,15 @@ def test_a_cue_waits_where_one_delay_saves_two_fast_cues():
         for at, (length, size) in zip(begins, texts, strict=True)
     ]
     cues = spoken_cues(units, SPACED)
-    assert subtitles.too_fast(cues, SPACED) == 0
+    assert too_fast(cues, SPACED) == 0
     assert [cue.start for cue in cues] == pytest.approx([0.0, 2.5, 5.0, 6.9], abs=0.31)
 
 
 def test_cues_above_the_reading_speed_are_counted():
     slow, fast = Cue(0.0, 4.0, ("x" * 40, "x" * 20)), Cue(5.0, 6.0, ("x" * 18,))
-    assert subtitles.too_fast([slow, fast], SPACED) == 1
-    assert subtitles.too_fast([Cue(0.0, 1.0, ("字" * 9,))], UNSPACED) == 0
-    assert subtitles.too_fast([Cue(0.0, 1.0, ("字" * 10,))], UNSPACED) == 1
+    assert too_fast([slow, fast], SPACED) == 1
+    assert too_fast([Cue(0.0, 1.0, ("字" * 9,))], UNSPACED) == 0
+    assert too_fast([Cue(0.0, 1.0, ("字" * 10,))], UNSPACED) == 1
 
 
 def test_captions_roll_up():
@@ -182,22 +194,22 @@ def test_captions_roll_up():
     a, b, c, d, e = (unit.text.strip() for unit in units)
     whole = (a,), (f"{a} {b}",), (f"{a} {b}", c), (f"{a} {b}", f"{c} {d}"), (f"{c} {d}", e)
     assert tuple(cue.lines for cue in cues) == whole
-    assert (cues[-1].start, cues[-1].end) == (2.0, 2.0 + subtitles.LONGEST_S)
+    assert (cues[-1].start, cues[-1].end) == (2.0, 2.0 + LONGEST_S)
     assert all(a.end == b.start for a, b in itertools.pairwise(cues))
 
 
 def test_golden_files():
     cues = [Cue(0.5, 2.0, ("A & B", "<i> --> C")), Cue(3723.0004, 3724.9996, ("字。",))]
-    assert subtitles.srt(cues) == (
+    assert srt(cues) == (
         "1\n00:00:00,500 --> 00:00:02,000\nA & B\n<\u2060i> --\u2060> C\n\n"
         "2\n01:02:03,000 --> 01:02:05,000\n字。\n"
     )
-    assert subtitles.vtt(cues) == (
+    assert vtt(cues) == (
         "WEBVTT\n\n00:00:00.500 --> 00:00:02.000\nA &amp; B\n&lt;i&gt; --&gt; C\n\n"
         "01:02:03.000 --> 01:02:05.000\n字。\n"
     )
-    assert subtitles.srt(spoken_cues([], SPACED)) == ""
-    assert subtitles.vtt(said_cues([], SPACED)) == "WEBVTT\n"
+    assert srt(spoken_cues([], SPACED)) == ""
+    assert vtt(said_cues([], SPACED)) == "WEBVTT\n"
 
 
 def shown_by_ffmpeg(text, folder):
@@ -208,7 +220,7 @@ def shown_by_ffmpeg(text, folder):
     with av.open(str(path)) as container:
         for packet in container.demux():
             cues += [found.ass.decode().split(",", 8)[8] for found in packet.decode()]
-    return [re.sub(r"\{[^}]*\}", "", cue).replace(subtitles.JOINER, "") for cue in cues]
+    return [re.sub(r"\{[^}]*\}", "", cue).replace(JOINER, "") for cue in cues]
 
 
 @pytest.mark.parametrize(
@@ -227,8 +239,8 @@ def shown_by_ffmpeg(text, folder):
 def test_markup_stays_visible(tmp_path, line):
     cues = [Cue(0.0, 1.0, (line,)), Cue(1.0, 2.0, ("Ende",))]
     braces = str.maketrans("{}", "\uff5b\uff5d")
-    assert shown_by_ffmpeg(subtitles.srt(cues), tmp_path) == [line.translate(braces), "Ende"]
-    (tmp_path / "talk.vtt").write_text(subtitles.vtt(cues), encoding="utf-8")
+    assert shown_by_ffmpeg(srt(cues), tmp_path) == [line.translate(braces), "Ende"]
+    (tmp_path / "talk.vtt").write_text(vtt(cues), encoding="utf-8")
     raw = [cue.raw_text for cue in webvtt.read(str(tmp_path / "talk.vtt"))]
     assert [html.unescape(text) for text in raw] == [line, "Ende"]
     assert not any("<" in text or "-->" in text for text in raw)
@@ -239,14 +251,14 @@ LATIN_FIRST, ARABIC = "GPT-4 خوب است (BLEU 30).", "مدل GPT-4 بهتر �
 
 def test_lines_have_the_direction_of_their_language():
     cues = [Cue(0.0, 1.0, (LATIN_FIRST, ARABIC)), Cue(1.0, 2.0, ("30 %",))]
-    lines = subtitles.srt(cues, rtl=True).split("\n")
+    lines = srt(cues, rtl=True).split("\n")
     assert [*lines[2:4], lines[7]] == [
         f"\u202b{line}\u202c" for line in (LATIN_FIRST, ARABIC, "30 %")
     ]
-    lines = subtitles.vtt(cues, rtl=True).split("\n")
+    lines = vtt(cues, rtl=True).split("\n")
     assert [*lines[3:5], lines[7]] == [f"\u200f{LATIN_FIRST}", ARABIC, "\u200f30 %"]
     cues = [Cue(0.0, 1.0, ("العربية ist Arabisch.", "GPT-4 und العربية", "30 %"))]
-    for text in (subtitles.srt(cues), subtitles.vtt(cues)):
+    for text in (srt(cues), vtt(cues)):
         *_, first, second, third, _ = text.split("\n")
         assert (first, second, third) == ("\u200eالعربية ist Arabisch.", *cues[0].lines[1:])
 

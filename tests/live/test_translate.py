@@ -91,7 +91,7 @@ def test_times_without_rows_or_an_aligner_are_called_so(run, given, mark, note):
 
 
 def test_subtitles_are_written_as_it_goes(run, engines, monkeypatch):
-    for name in ("WRITE_S", "RATIO"):
+    for name in ("WRITE_S", "WRITE_RATIO"):
         monkeypatch.setattr(f"alignatt_agent.live.outputs.{name}", 0)
     sizes, path = [], Path("talk.de.srt")
     path.touch()
@@ -120,10 +120,10 @@ def test_said_captions_begin_when_something_was_said(run):
 def test_a_failing_language_does_not_stop_the_others_and_is_told_once(run, engines):
     inner = engines.translation.draft
 
-    def draft(prompt, *given):
-        if "Chinese" in engines.tokenizer.decode(prompt.token_ids):
+    def draft(request):
+        if "Chinese" in engines.tokenizer.decode(request.prompt.token_ids):
             raise EngineError("no Chinese today")
-        return inner(prompt, *given)
+        return inner(request)
 
     engines.translation.draft = draft
     status, out, err = run(to=("de", "zh"))

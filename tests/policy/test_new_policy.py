@@ -40,6 +40,7 @@ class Glance(Policy):
 
 USE = """
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ from lab.results_pages.__main__ import MODELS, pages
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.types import Prompt
+from alignatt_agent.types.engines import DraftRequest
 from tests.fakes.engine import random_engine
 from tests.fakes.models import READOUT
 from tests.serve.live import client_of
@@ -65,7 +67,9 @@ with pytest.raises(ConfigError, match=r"policy.last: .*'least'. .* keys are name
 
 # The engine ends a draft where the policy rejects a token, and both decide alike.
 engine, prompt = random_engine(7, vocabulary=40), Prompt((1, 2, 3, 4), 1, (0, 1))
-whole, cut = (engine.draft(prompt, 12, READOUT, gate) for gate in (None, policy.gate(1)))
+request = DraftRequest(prompt, 12, READOUT)
+whole = engine.draft(request)
+cut = engine.draft(replace(request, gate=policy.gate(1)))
 decision = policy.decide(whole, 1)
 assert decision == policy.decide(cut, 1)
 assert (decision.reason, decision.closed, cut.cut) == ("glance", True, True)

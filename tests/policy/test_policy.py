@@ -217,14 +217,9 @@ def test_the_gate_may_ask_successive_drafts_to_agree(drafts, earlier, accepted, 
         ({}, 4, ((99,),), 2, StopReason.DISAGREEMENT),
         ({"drafts": 3}, 4, ((11, 12, 13),), 2, StopReason.DISAGREEMENT),
         ({"drafts": 3}, 4, ((11, 12, 13), (11, 12, 13, 14)), 3, StopReason.DISAGREEMENT),
-        # Tokens beyond the second margin are rejected even if the drafts agree.
-        ({"agreed_margin": -1}, 3, ((11, 12, 13, 14),), 2, StopReason.SOURCE_FRONTIER),
-        ({"agreed_margin": 0}, 3, ((11, 12, 13, 14),), 3, StopReason.SOURCE_FRONTIER),
-        # Shares before the border: 1, 0.83, 0.17 and 0 with margin -2.
-        ({"share": 0.8}, 4, (), 2, StopReason.DISAGREEMENT),
-        ({"share": 0.9}, 4, (), 1, StopReason.DISAGREEMENT),
-        ({"share": 0.1}, 4, (), 3, StopReason.DISAGREEMENT),
-        ({"share": 0.9}, 4, ((11, 12, 13),), 3, StopReason.DISAGREEMENT),
+        # Tokens two or more positions after the frontier are rejected even if the drafts agree.
+        ({}, 1, ((11, 12, 13, 14),), 3, StopReason.SOURCE_FRONTIER),
+        ({}, 0, ((11, 12, 13, 14),), 2, StopReason.SOURCE_FRONTIER),
     ],
 )
 def test_the_gate_or_agreement_suffices(options, frontier, earlier, accepted, reason):
@@ -240,9 +235,9 @@ def either(**options):
     return AlignAttOrAgreement(**{**settings, **options})
 
 
-def test_the_margin_of_agreement_is_not_the_stricter_one():
-    with pytest.raises(ValueError, match="agreed_margin -3 is less than border_margin -2"):
-        either(agreed_margin=-3)
+def test_the_strict_gate_of_gate_or_agreement():
+    with pytest.raises(ValueError, match="less than or equal to 0"):
+        either(border_margin=1)
     assert either().alone() == gate(border_margin=-2)
     # A configuration that changes only the name must not return to the filters of the paper.
     plain = AlignAttOrAgreement()
@@ -255,24 +250,22 @@ def test_the_margin_of_agreement_is_not_the_stricter_one():
     seed=st.integers(0, 2**32 - 1),
     tokens=st.integers(1, 12),
     source=st.integers(1, 12),
-    share=st.sampled_from([0.0, 0.5, 0.9]),
     data=st.data(),
 )
-def test_either_accepts_a_prefix_at_least_as_long_as_both(seed, tokens, source, share, data):
+def test_either_accepts_a_prefix_at_least_as_long_as_both(seed, tokens, source, data):
     rng, frontier = np.random.default_rng(seed), data.draw(st.integers(0, source))
     rows = make_rows(rng.dirichlet(np.full(source + 1, 0.3), size=(tokens, 3))[:, :, :-1])
     same = data.draw(st.integers(0, tokens))
     known = (*range(same), *[99] * (tokens - same))
     context = DraftContext(earlier=(known,))
     draft = Draft(tuple(range(tokens)), False, rows)
-    margin, loose = data.draw(st.tuples(st.integers(-4, 0), st.integers(0, 2)))
-    policy = either(border_margin=margin, agreed_margin=loose, share=share)
+    margin = data.draw(st.integers(-4, 0))
+    policy = either(border_margin=margin)
     decision = policy.decide(draft, frontier, context)
-    possible = gate(border_margin=loose).decide(draft, frontier).accepted
+    possible = gate(border_margin=policy.agreed_margin).decide(draft, frontier).accepted
     assert 0 <= min(possible, same) <= decision.accepted <= possible
-    if share == 0:
-        strict = gate(border_margin=margin).decide(draft, frontier).accepted
-        assert decision.accepted == max(strict, min(possible, same))
+    strict = gate(border_margin=margin).decide(draft, frontier).accepted
+    assert decision.accepted == max(strict, min(possible, same))
     # An engine may end the draft at the first token that is rejected in any case.
     cut = len(decision.peaks)
     short = Draft(draft.token_ids[:cut], False, rows[slice(cut)])
@@ -282,5 +275,5 @@ def test_either_accepts_a_prefix_at_least_as_long_as_both(seed, tokens, source, 
     reasons = [scan(row) for row in rows.source[:cut]]
     assert all(reason is None for reason in reasons[: cut - decision.closed])
     assert (reasons[-1] is not None) == decision.closed
-    patient = either(border_margin=margin, agreed_margin=loose, share=share, drafts=3)
+    patient = either(border_margin=margin, drafts=3)
     assert patient.decide(draft, frontier, context).accepted <= decision.accepted

@@ -18,9 +18,10 @@ from websockets.sync.client import connect
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.serve import cli
 from alignatt_agent.serve.access import LOCAL_HOSTS, MOST_GUESSES, Limits, RefusedError, is_loopback
-from alignatt_agent.serve.cli import build_parser, read_limits
+from alignatt_agent.serve.cli import build_parser
 from alignatt_agent.serve.cli import main as serve_main
 from alignatt_agent.serve.metrics import Metrics
+from alignatt_agent.serve.options import read_limits
 from alignatt_agent.serve.server import MOST_OF_ADDRESS
 from tests.serve import live
 

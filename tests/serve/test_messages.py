@@ -9,7 +9,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from alignatt_agent.serve import messages
-from alignatt_agent.serve.app import PAGES, create_app
+from alignatt_agent.serve.app import create_app
+from alignatt_agent.serve.http_handlers import PAGES
 from alignatt_agent.serve.wires import WIRES
 from tests.serve import live, toy_wire
 from tests.serve.test_wires import DOCS

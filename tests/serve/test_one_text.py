@@ -11,12 +11,12 @@ import regex as re
 
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.languages import language
+from alignatt_agent.live.cues import Said
 from alignatt_agent.live.outputs import build_output
-from alignatt_agent.live.subtitles import Said
 from alignatt_agent.serve import messages
 from alignatt_agent.serve.messages import End, text_of
-from alignatt_agent.serve.publish import _read
-from alignatt_agent.serve.rooms import Room
+from alignatt_agent.serve.publish import read_captions
+from alignatt_agent.serve.room import Room
 from alignatt_agent.serve.transcripts import transcript
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.translation.captions import Captions
@@ -52,7 +52,7 @@ def outputs(units, code, room, folder):
 
     async def published():
         captions = asyncio.Queue()
-        reading = asyncio.ensure_future(_read(room, code, "key", captions))
+        reading = asyncio.ensure_future(read_captions(room, code, "key", captions))
         await asyncio.sleep(0)
         await room.publish(*found, End(audio_s=99.0))
         room.close()

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from alignatt_agent.serve.app import PAGES
+from alignatt_agent.serve.http_handlers import PAGES
 from tests.serve.live import Running, make_service, speak
 from tests.serve.pages import STAND_IN, WAIT_S, check_clean, text, until
 

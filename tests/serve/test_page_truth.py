@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from alignatt_agent.serve.app import PAGES
+from alignatt_agent.serve.http_handlers import PAGES
 from tests.serve.live import Running, make_service
 from tests.serve.pages import STAND_IN, check_clean, text, until
 

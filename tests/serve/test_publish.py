@@ -84,7 +84,7 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
     (address, posts), clock = platform, SimpleNamespace(later=0.0, jump=0.0)
     clock.monotonic = lambda: time.monotonic() + clock.later
     clock.time = lambda: time.time() + clock.later + clock.jump
-    for module in ("rooms", "publish"):
+    for module in ("room", "rooms", "publish"):
         monkeypatch.setattr(f"alignatt_agent.serve.{module}.time", clock)
     httpx.post(f"{address}/youtube", trust_env=False)  # the attempt that fails
     for jump, least in ((3600, 2), (-3600, 5)):

@@ -100,7 +100,7 @@ def shared(tmp_path_factory):
 def test_abuse_is_refused_with_a_reason_and_leaves_no_trace(
     shared, path, messages, code, monkeypatch
 ):
-    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", no_commands)
+    monkeypatch.setattr("alignatt_agent.serve.request_checks.check_contexts", no_commands)
     answer, closed, reason = live.refused(shared, *messages, path=path)
     error = answer.get("error", answer)
     assert (error["code"], closed) == (code, 1009 if code == "message-size" else 1008)
@@ -277,7 +277,7 @@ def test_errors_that_nobody_foresaw(service, client, path, monkeypatch, caplog):
     def fails(*_):
         raise ValueError("at /home/me/secret\n")
 
-    monkeypatch.setattr(service, "languages", fails)
+    monkeypatch.setattr(service.checks, "languages", fails)
     monkeypatch.setattr(service, "health", fails)
     audio = {"type": "session.input_audio_buffer.append", "audio": ""}
     first = {"/": [{}, b""], "/ws": [ours()], "/mt": [live.INIT], OPENAI: [audio]}[path]

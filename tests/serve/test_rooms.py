@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from alignatt_agent.serve import room as room_module
 from alignatt_agent.serve import rooms
 from alignatt_agent.serve.access import LATER, POLICY, RefusedError
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import Said
-from alignatt_agent.serve.rooms import Room, Rooms
+from alignatt_agent.serve.room import Room
+from alignatt_agent.serve.rooms import Rooms
 from tests.serve.live import WAIT_S, asynchronous
 
 
@@ -61,7 +63,7 @@ async def test_viewers_who_stay_follow_into_the_next_talk():
 
 @asynchronous
 async def test_a_room_remembers_so_much(monkeypatch):
-    monkeypatch.setattr(rooms, "MAX_EVENTS", 20)
+    monkeypatch.setattr(room_module, "MAX_EVENTS", 20)
     room = Room("talk")
     for k in range(100):
         await room.publish(said(str(k)))

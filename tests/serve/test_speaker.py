@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alignatt_agent.audio.resampler import Resampler
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.speaker import MAX_WAITING_S, SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
-from alignatt_agent.types.audio import Resampler
 from tests.serve import live
 from tests.serve.live import asynchronous
 

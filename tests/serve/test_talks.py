@@ -14,7 +14,7 @@ from alignatt_agent.serve.app import create_app
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import Heard, StepError, Tail, Unit
 from alignatt_agent.serve.remote import RemoteStream
-from alignatt_agent.serve.service import _after
+from alignatt_agent.serve.resuming import state_after
 from tests.serve import live
 
 HALF = len(live.TALK) // 2 + 4000  # within a sentence and a word
@@ -308,16 +308,16 @@ def heard(audio_s, words=(), closed=()):
 def test_an_open_sentence_is_kept_until_it_is_closed():
     unit = Unit("Wort0", 1.0, 2.0, True)
     tail = Tail.at(0.0).model_copy(update={"said": {"de": (unit,)}})
-    tail = _after(tail, [heard(3.0)])  # it was resumed: its words are not recognized yet
+    tail = state_after(tail, [heard(3.0)])  # it was resumed: its words are not recognized yet
     assert tail.said == {"de": (unit,)}
-    tail = _after(tail, [heard(4.0, [["word0", 1.0, 2.0, "new"]])])
+    tail = state_after(tail, [heard(4.0, [["word0", 1.0, 2.0, "new"]])])
     assert (tail.said, tail.start_s) == ({"de": (unit,)}, 0.7)
     closing = heard(5.0, [["word1", 2.2, 3.0, "new"]], [[["word0", 1.0, 2.0]]])
-    failed = _after(tail, [closing, StepError(message="", target=None)])
+    failed = state_after(tail, [closing, StepError(message="", target=None)])
     assert (failed.said, failed.start_s) == ({"de": (unit,)}, 0.7)
-    closed = _after(tail, [closing])
+    closed = state_after(tail, [closing])
     assert (closed.said, closed.start_s) == ({"de": ()}, 2.1)
-    assert _after(closed, [heard(60.0)]).start_s == 55.0  # silence is not heard again
+    assert state_after(closed, [heard(60.0)]).start_s == 55.0  # silence is not heard again
 
 
 def test_a_replica_that_dies_while_a_talk_is_resumed_frees_the_speaker(client, service):

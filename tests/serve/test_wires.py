@@ -282,7 +282,7 @@ def test_whisperlivekits_words_are_translated(client):
 
 
 def test_whisperlivekits_history_and_context_are_in_the_prompt(client, service, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.serve.service.check_contexts", lambda *_, **__: None)
+    monkeypatch.setattr("alignatt_agent.serve.request_checks.check_contexts", lambda *_, **__: None)
     said = [["It works.", "Es geht."], ["Well.", "Gut."]]
     terms = f"vLLM\n{fakes.word(1)} = Wort"
     for kept in (0, 2):
@@ -324,7 +324,7 @@ def test_whisperlivekits_history_is_any_text(client, service, pair):
 
 
 def test_whisperlivekits_utterance_goes_on_after_a_new_connection(client, monkeypatch):
-    monkeypatch.setattr("alignatt_agent.serve.service.check_beginning", lambda *_: None)
+    monkeypatch.setattr("alignatt_agent.serve.request_checks.check_beginning", lambda *_: None)
     given = [update(4, words(4)), update(6, words(6), final=True)]
     _, *found = answers(client, *given, accepted_target_prefix=live.german(2))
     assert all(answer["committed_text"].startswith(live.german(2) + " ") for answer in found)

@@ -55,7 +55,8 @@ def test_nobody_is_root_and_weights_are_a_volume():
 
 
 def test_compose_runs_commands_of_the_package(monkeypatch):
-    from alignatt_agent.serve.cli import build_parser, read_limits
+    from alignatt_agent.serve.cli import build_parser
+    from alignatt_agent.serve.options import read_limits
 
     text = (ROOT / "compose.yaml").read_text()
     for name, value in re.findall(r"\$\{(\w+):[-?]([^}]*)\}", text):

@@ -100,6 +100,10 @@ def serve_other_settings(bundle):
             for name in ("omnisteval", "simulstream", "alignatt_agent", "vllm")
         ),
         (
+            edited("scores", lambda it: it["signature"]["versions"].pop("vllm")),
+            *({"versions"}, "scores.json contains no version of vllm, but the image contains"),
+        ),
+        (
             edited("config", lambda it: it["speech"].update(hold_back_ms=700.0)),
             *({"config", "image"}, ""),
         ),

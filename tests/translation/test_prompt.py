@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from alignatt_agent.config.plain_text import control_tokens
 from alignatt_agent.config.prompt import PromptConfig
+from alignatt_agent.text.running_text import gaps, join_words
 from alignatt_agent.translation.prompt import PromptBuilder
-from alignatt_agent.types.running_text import gaps, join_words
 from tests.fakes.models import with_template
 
 TRICKY = """

@@ -254,7 +254,8 @@ def test_decoding_grows_with_what_is_new(tokenizer):
         decoded.extend(tokens)
         return tokenizer.decode(tokens, **given)
 
-    def draft(prompt, *_):
+    def draft(request):
+        prompt = request.prompt
         begin = len(prompt.token_ids) - prompt.source_end
         return Draft(ids[begin : begin + 16], False)
 

@@ -7,6 +7,7 @@ utterance: ``words`` are final, and words in ``tail`` may still change. The clie
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -110,14 +111,14 @@ async def serve(connection: Connection, service: Service) -> None:
     async with contextlib.AsyncExitStack() as opened:
         opened.enter_context(service.slot())
         connection.speaking = True
-        source, (target,) = service.languages(init.source_lang, [init.target_lang])
+        source, (target,) = service.checks.languages(init.source_lang, [init.target_lang])
         if target.code == source.code:
             raise RefusedError(
                 "unsupported_direction", "the target and source languages must differ"
             )
-        context = await service.context(init.context_text)
+        context = await service.checks.context(init.context_text)
         # The history is not checked: it is encoded as plain text and cut to prompt.history_tokens.
-        accepted = await service.beginning(init.accepted_target_prefix.strip())
+        accepted = await service.checks.beginning(init.accepted_target_prefix.strip())
         # Only translation is used, because the client recognizes speech itself.
         stream = await opened.enter_async_context(
             service.engines.open_stream(source, [target], context)
@@ -125,11 +126,8 @@ async def serve(connection: Connection, service: Service) -> None:
         preset = init.preset or service.engines.resolved.config.policy_for(target.code).name
         direction = f"{source.code}-{target.code}"
         await connection.send(InitOk(direction=direction, preset=preset, model=service.model))
-        code, history = target.code, init.history
-        await asyncio.to_thread(
-            run, stream, lambda one: one.targets[code].remember(history, accepted)
-        )
-        utterance = _Utterance(stream, code, accepted)
+        utterance = _Utterance(stream, target.code, accepted)
+        await asyncio.to_thread(utterance.remember, init.history)
         while True:
             update = _parse(await connection.receive())
             if not isinstance(update, Update):
@@ -144,12 +142,14 @@ async def serve(connection: Connection, service: Service) -> None:
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
     """Send the error in the format of the protocol."""
-    found = Failure(code=error.code, message=str(error))
+    failure = Failure(code=error.code, message=str(error))
     if error.code == "language":
-        *known, source = service.targets()
-        pairs = tuple(f"{source}-{code}" for code in known)
-        found = Failure(code="unsupported_direction", message=str(error), supported=pairs)
-    await connection.send(found)
+        *targets, source = service.checks.targets()
+        directions = [f"{source}-{target}" for target in targets]
+        failure = Failure(
+            code="unsupported_direction", message=str(error), supported=tuple(directions)
+        )
+    await connection.send(failure)
 
 
 @dataclass
@@ -160,37 +160,54 @@ class _Utterance:
     code: str
     text: str
 
+    def remember(self, history: Sequence[tuple[str, str]]) -> None:
+        """Continue after earlier sentences and the beginning of this utterance's translation."""
+        # A replica executes the function on another machine, so it must not refer to ``self``.
+        code = self.code
+        accepted = self.text
+        run(self.stream, lambda stream: stream.targets[code].remember(history, accepted))
+
     def update(self, update: Update) -> Translation:
         """Translate the words of a message and return the response."""
-        code, words = self.code, _words(update.words, update.clock_ms)
-        accessible = None if update.is_final else len(words)
-        if update.tail and not update.is_final:
+        words = _words(update.words, update.clock_ms)
+        accessible: int | None = len(words)
+        if update.is_final:
+            accessible = None
+        elif update.tail:
             words += _words(update.tail.words, update.clock_ms)
+        code = self.code
         emission, gated = run(
-            self.stream, lambda one: one.targets[code].translate(words, accessible)
+            self.stream, lambda stream: stream.targets[code].translate(words, accessible)
         )
         delta = "".join(emission.units)
         self.text += delta
-        covered = gated.words[: gated.emitted] if gated else ()
-        answer = Translation(
+        covered_words = None
+        if gated and gated.words[: gated.emitted]:
+            covered_words = 1 + max(gated.words[: gated.emitted])
+        translation = Translation(
             seq=update.seq,
             utterance_id=update.utterance_id,
             final=update.is_final,
             committed_text=self.text.strip(),
             committed_delta=delta,
-            covered_source_units=1 + max(covered) if covered else None,
+            covered_source_units=covered_words,
         )
         if update.is_final:
             self.text = ""
-        return answer
+        return translation
 
 
-def _words(given: Heard, clock_ms: float) -> tuple[Word, ...]:
-    return tuple(
-        Word(part, (clock_ms if start is None else start) / 1000, (end or clock_ms) / 1000)
-        for text, start, end in given
-        for part in text.split()
-    )
+def _words(heard: Heard, clock_ms: float) -> tuple[Word, ...]:
+    """Return the words of a message, with times in seconds; ``clock_ms`` replaces unknown times."""
+    words = []
+    for text, start_ms, end_ms in heard:
+        if start_ms is None:
+            start_ms = clock_ms
+        # An end of 0 is unknown, too.
+        end_ms = end_ms or clock_ms
+        # The parts of a text with spaces are words with the same times.
+        words += [Word(part, start_ms / 1000, end_ms / 1000) for part in text.split()]
+    return tuple(words)
 
 
 def _parse(message: bytes | dict[str, Any]) -> Init | Update:

@@ -48,8 +48,8 @@ async def refuse(connection: Connection, service: Service, error: RefusedError) 
 async def _serve(connection: Connection, service: Service, request: Start) -> None:
     left_out = LEFT_OUT[request.detail]
 
-    async def deliver(found: list[Message]) -> None:
-        for message in found:
+    async def deliver(messages: list[Message]) -> None:
+        for message in messages:
             if not isinstance(message, left_out):
                 await connection.send(message)
 
@@ -62,8 +62,11 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
             listening = _listen(connection, speech)
             await connection.run_stream(speech.stream, listening, speech.room.stored)
         except RefusedError as error:
-            moved = error.code == ELSEWHERE
-            await speech.room.publish(SPEAKER_LOST if moved else refusal(error))
+            last_message = refusal(error)
+            # For viewers, the talk has not ended, but waits for the new connection.
+            if error.code == ELSEWHERE:
+                last_message = SPEAKER_LOST
+            await speech.room.publish(last_message)
             raise
         except WebSocketDisconnect:
             await speech.room.publish(SPEAKER_LOST)
@@ -75,7 +78,8 @@ async def _serve(connection: Connection, service: Service, request: Start) -> No
 
 async def _listen(connection: Connection, speech: OpenTalk) -> None:
     """Feed the stream; if the open sentence is resent, leave it to the next stream."""
-    room, back = speech.room, asyncio.get_running_loop().create_future()
+    room = speech.room
+    back: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     room.back = back
     feeding = asyncio.ensure_future(_feed(connection, speech))
     try:
@@ -85,9 +89,12 @@ async def _listen(connection: Connection, speech: OpenTalk) -> None:
             try:
                 return feeding.result()
             except WebSocketDisconnect as error:
-                lost, room.lost = error, True
+                lost = error
+                room.lost = True
                 await room.publish(SPEAKER_LOST)
-                await asyncio.wait({back}, timeout=RETURN_S)  # keeps the sentence open
+                # During this time, the sentence stays open.
+                await asyncio.wait({back}, timeout=RETURN_S)
+        # The new stream hears the audio of the sentence again, so this one must not translate it.
         if back.done() and back.result():
             speech.stream.fail(lost)
         raise lost
@@ -111,5 +118,7 @@ def _parse(message: dict[str, Any]) -> Start:
     try:
         return Start.model_validate(message)
     except ValidationError as error:
-        problems = "; ".join(explain(Start, dict(item))[:200] for item in error.errors()[:3])
-        raise RefusedError("start", f"the start message is invalid: {problems}") from None
+        # A message can be wrong in thousands of places.
+        problems = [explain(Start, dict(problem))[:200] for problem in error.errors()[:3]]
+        text = f"the start message is invalid: {'; '.join(problems)}"
+        raise RefusedError("start", text) from None

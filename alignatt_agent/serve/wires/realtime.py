@@ -19,13 +19,20 @@ from typing import Any
 from alignatt_agent.serve.access import BROKEN, MAX_EVENT, MAX_MESSAGE, RefusedError
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Heard, Message, Said, Start, text_of
-from alignatt_agent.serve.service import Service, sampling_rate
-from alignatt_agent.speech.sentences import ends_after
+from alignatt_agent.serve.request_checks import sampling_rate
+from alignatt_agent.serve.service import Service
+from alignatt_agent.text.sentences import ends_after
 
 PATHS = ("/v1/realtime/translations", "/v1/realtime")
 
-RATE, FORMAT = 24_000, "audio/pcm"
-"""Default sampling rate in Hz, and the protocol's name for the audio format."""
+RATE = 24_000
+"""Default sampling rate, in Hz."""
+
+FORMAT = "audio/pcm"
+"""The protocol's name for the audio format."""
+
+MOST_SETTINGS = 4000
+"""Maximum length of a session's settings, in characters, because every update is sent back."""
 
 LONGEST_S = 86_400
 """Seconds until the announced expiry of a session."""
@@ -36,12 +43,15 @@ async def serve(connection: Connection, service: Service) -> None:
     transcribes = connection.query.get("intent") == "transcription"
     if connection.path == PATHS[1] and not transcribes:
         raise RefusedError("intent", f"{PATHS[1]} accepts only sessions with ?intent=transcription")
-    await (_Transcription if transcribes else _Session)(connection, service).serve()
+    session_class = _Transcription if transcribes else _Session
+    await session_class(connection, service).serve()
 
 
 async def refuse(connection: Connection, service: Service, error: RefusedError) -> None:
     """Send the error in the format of the protocol."""
-    kind = "server_error" if error.close == BROKEN else "invalid_request_error"
+    kind = "invalid_request_error"
+    if error.close == BROKEN:
+        kind = "server_error"
     content = {"type": kind, "code": error.code, "message": str(error)}
     await _send(connection, "error", error=content)
 
@@ -76,19 +86,22 @@ class _Session:
 
     def _targets(self) -> tuple[str, ...]:
         language = self._settings["audio"]["output"].get("language")
-        return () if language is None else (str(language),)
+        if language is None:
+            return ()
+        return (str(language),)
 
     async def _translate(self, first: bytes) -> None:
         request = Start(targets=self._targets(), sample_rate=self._rate)
 
-        async def deliver(found: list[Message]) -> None:
-            for message in found:
+        async def deliver(messages: list[Message]) -> None:
+            for message in messages:
                 await self._tell(message)
 
         async def listen() -> None:
             data: bytes | None = first
             while data is not None:
-                for begin in range(0, len(data), MAX_MESSAGE):  # so that other speakers can connect
+                # Between two pieces, other speakers are served.
+                for begin in range(0, len(data), MAX_MESSAGE):
                     await speech.stream.feed(data[begin : begin + MAX_MESSAGE])
                 data = await self._wait_for_audio()
 
@@ -98,39 +111,51 @@ class _Session:
     async def _wait_for_audio(self) -> bytes | None:
         """Return the next piece of audio, or ``None`` if the client ends the session or turn."""
         while True:
-            received = await self._connection.receive(MAX_EVENT)
-            event = {"type": "binary"} if isinstance(received, bytes) else received
+            event = await self._connection.receive(MAX_EVENT)
+            if isinstance(event, bytes):
+                event = {"type": "binary"}
             kind = event.get("type")
             if kind == self.end:
                 return None
             if kind == self.append:
                 self._began = True
+                # Decoding 15 MiB of audio would block the event loop.
                 return await asyncio.to_thread(_decoded, event.get("audio"))
             if kind != "session.update":
                 raise RefusedError("event", f"unknown event {str(kind)[:60]!r}")
             await self._update(event.get("session"))
 
-    async def _update(self, wanted: Any) -> None:
-        audio = wanted.get("audio") if isinstance(wanted, dict) else None
-        sides = self._settings["audio"]
-        if isinstance(audio, dict):
-            given = {side: audio[side] for side in sides if isinstance(audio.get(side), dict)}
-            sides = sides | {side: sides[side] | given[side] for side in given}
-        settings = self._settings | {"audio": sides}
-        if (size := len(str(settings))) > 4000:
-            raise RefusedError("session", f"settings must be at most 4000 characters, got {size}")
-        self._set_rate(sides["input"].get("format"))
+    async def _update(self, session: Any) -> None:
+        """Change the settings of input and output audio; ignore all other settings."""
+        audio = dict(self._settings["audio"])
+        changes = session.get("audio") if isinstance(session, dict) else None
+        if isinstance(changes, dict):
+            for side in audio:
+                change = changes.get(side)
+                if isinstance(change, dict):
+                    audio[side] = audio[side] | change
+        settings = self._settings | {"audio": audio}
+        size = len(str(settings))
+        if size > MOST_SETTINGS:
+            text = f"settings must be at most {MOST_SETTINGS} characters, got {size}"
+            raise RefusedError("session", text)
+        self._set_rate(audio["input"].get("format"))
         self._settings = settings
         await _send(self._connection, "session.updated", session=settings)
 
-    def _set_rate(self, given: Any) -> None:
-        if not given:
+    def _set_rate(self, audio_format: Any) -> None:
+        """Set the sampling rate of an audio format, which is a name or a dictionary."""
+        if not audio_format:
             return
-        given = given if isinstance(given, dict) else {"type": given}
-        if (name := given.get("type", FORMAT)) != FORMAT:
+        name = audio_format
+        rate = RATE
+        if isinstance(audio_format, dict):
+            name = audio_format.get("type", FORMAT)
+            rate = audio_format.get("rate") or RATE
+        if name != FORMAT:
             text = f"unknown audio format {str(name)[:40]!r}; expected {FORMAT!r}"
             raise RefusedError("format", text)
-        rate = sampling_rate(given.get("rate") or RATE)
+        rate = sampling_rate(rate)
         if self._began and rate != self._rate:
             raise RefusedError("format", "the sampling rate cannot change after the first audio")
         self._rate = rate
@@ -143,8 +168,8 @@ class _Session:
                 await self._tell_text("input", text_of(sentence), sentence[-1].end)
 
     async def _tell_text(self, side: str, delta: str, until_s: float) -> None:
-        kind, elapsed = f"session.{side}_transcript.delta", round(1000 * until_s)
-        await _send(self._connection, kind, delta=delta, elapsed_ms=elapsed)
+        kind = f"session.{side}_transcript.delta"
+        await _send(self._connection, kind, delta=delta, elapsed_ms=round(1000 * until_s))
 
 
 class _Transcription(_Session):
@@ -157,12 +182,14 @@ class _Transcription(_Session):
         self._settings |= {"type": "transcription", "object": "realtime.transcription_session"}
         await _send(self._connection, "session.created", session=self._settings)
         while True:
-            if (first := await self._wait_for_audio()) is not None:
+            first = await self._wait_for_audio()
+            # ``None`` is a commit without audio, after which the session continues.
+            if first is not None:
                 self._sent = 0
                 await self._translate(first)
 
     def _targets(self) -> tuple[str, ...]:
-        return (self._service.targets()[-1],)  # captions of the speech
+        return (self._service.checks.targets()[-1],)  # captions of the speech
 
     async def _tell(self, message: Message) -> None:
         if not isinstance(message, Heard):
@@ -184,7 +211,8 @@ class _Transcription(_Session):
 
         Two successive transcripts agree on these words, and they are old enough to be translated.
         """
-        agreed = sum(state != "new" for _, _, _, state in heard.words)
+        states = [state for _, _, _, state in heard.words]
+        agreed = len(states) - states.count("new")
         count = min(agreed, heard.accessible)
         texts = [text.strip() for text, _, _, _ in heard.words]
         (spoken,) = self._targets()
@@ -207,10 +235,15 @@ class _Transcription(_Session):
     async def _begin_item(self) -> None:
         if self._open:
             return
-        item = f"item_{secrets.token_hex(8)}"
-        about = {"previous_item_id": self._item, "item_id": item}
-        self._item, self._open = item, True
-        await _send(self._connection, "input_audio_buffer.committed", **about)
+        previous = self._item
+        self._item = f"item_{secrets.token_hex(8)}"
+        self._open = True
+        await _send(
+            self._connection,
+            "input_audio_buffer.committed",
+            previous_item_id=previous,
+            item_id=self._item,
+        )
 
     async def _tell_item(self, kind: str, **content: Any) -> None:
         kind = f"conversation.item.input_audio_transcription.{kind}"

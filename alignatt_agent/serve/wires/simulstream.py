@@ -10,11 +10,16 @@ from typing import Any
 
 from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Message, Said, Start, text_of
-from alignatt_agent.serve.service import Service, sampling_rate
+from alignatt_agent.serve.request_checks import sampling_rate
+from alignatt_agent.serve.service import Service
 from alignatt_agent.serve.speaker import SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE
 
 DONE = {"end_of_processing": True}
+"""Message at the end of a stream."""
+
+SETTINGS = ("sample_rate", "source_lang", "target_lang")
+"""Settings of a stream; a client may send each in a message of its own."""
 
 
 async def serve(connection: Connection, service: Service, first: bytes | dict[str, Any]) -> None:
@@ -24,34 +29,49 @@ async def serve(connection: Connection, service: Service, first: bytes | dict[st
     while True:
         if isinstance(message, bytes):
             await _stream(connection, service, settings, message)
+            # The next stream begins with the defaults.
             settings = {}
         elif "end_of_stream" in message:
             await connection.send(DONE)
         else:
-            known = ("sample_rate", "source_lang", "target_lang")
-            settings |= {key: message[key] for key in known if key in message}
+            for key in SETTINGS:
+                if key in message:
+                    settings[key] = message[key]
         message = await connection.receive()
 
 
 async def _stream(
     connection: Connection, service: Service, settings: dict[str, Any], first: bytes
 ) -> None:
-    target = settings.get("target_lang") or service.engines.resolved.config.target_language
-    source = settings.get("source_lang")
-    request = Start(
-        source=None if source is None else str(source),
-        targets=() if target is None else (str(target),),
-        sample_rate=sampling_rate(settings.get("sample_rate", SAMPLE_RATE)),
-        live=False,
-    )
+    request = _request(service, settings)
 
-    async def deliver(found: list[Message]) -> None:
-        new = "".join(text_of(item.units) for item in found if isinstance(item, Said))
+    async def deliver(messages: list[Message]) -> None:
+        new = ""
+        for message in messages:
+            if isinstance(message, Said):
+                new += text_of(message.units)
         await connection.send({"new": new, "deleted": ""})
 
     async with service.speech(request, deliver) as speech:
         await connection.run_stream(speech.stream, _listen(connection, speech.stream, first))
     await connection.send(DONE)
+
+
+def _request(service: Service, settings: dict[str, Any]) -> Start:
+    """Convert a client's settings; a value of any type may be in them."""
+    target = settings.get("target_lang") or service.engines.resolved.config.target_language
+    targets: tuple[str, ...] = ()
+    if target is not None:
+        targets = (str(target),)
+    source = settings.get("source_lang")
+    if source is not None:
+        source = str(source)
+    return Start(
+        source=source,
+        targets=targets,
+        sample_rate=sampling_rate(settings.get("sample_rate", SAMPLE_RATE)),
+        live=False,
+    )
 
 
 async def _listen(connection: Connection, stream: SpeakerStream, first: bytes) -> None:

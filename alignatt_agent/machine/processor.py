@@ -73,7 +73,9 @@ def _cgroup_folders(own_cgroups: Path, cgroups: Path) -> Iterator[Path]:
         root = cgroups / controllers if controllers else cgroups
         group = root / path.lstrip("/")
         yield group
-        yield from (parent for parent in group.parents if parent.is_relative_to(root))
+        for parent in group.parents:
+            if parent.is_relative_to(root):
+                yield parent
 
 
 def _quotas(folder: Path) -> Iterator[float]:

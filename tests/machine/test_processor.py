@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from alignatt_agent.config import machine, processor
+from alignatt_agent.machine import device, processor
 
 CPU_INFO = """processor\t: 0
 model name\t: Some Processor
@@ -39,8 +39,8 @@ def test_arm_processors_report_features_and_no_name(tmp_path):
 
 
 def test_a_signature_names_the_instruction_set(monkeypatch):
-    monkeypatch.setattr(machine, "gpus", lambda: ())
-    assert machine.device().endswith(f"cores, {processor.instruction_set()}")
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    assert device.device().endswith(f"cores, {processor.instruction_set()}")
 
 
 def write_group(folder, **files):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from alignatt_agent.types.running_text import bare, is_unspaced
+from alignatt_agent.text.running_text import bare, is_unspaced
 
 _TIMES, _ITEMS = 3, 12
 """A loop repeats a part at least three times and is at least 12 words longer than two such parts:

@@ -37,6 +37,14 @@ def undeclared_seconds(path: Path) -> float:
     return 0.0
 
 
+def undeclared(seconds: float) -> str:
+    """Describe audio that the header of a WAV file does not declare."""
+    return (
+        f"the file has {seconds:.2f} s more audio than its header declares; this audio is not "
+        f"read. To read it, run: ffmpeg -ignore_length 1 -i FILE NEW.wav"
+    )
+
+
 def _chunk(stream: IO[bytes]) -> tuple[bytes, int] | None:
     """Read the name and the length of the next chunk; return ``None`` at the end."""
     head = stream.read(8)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from alignatt_agent.types.repetition import loop_start, most_copies
-from alignatt_agent.types.running_text import split_words
+from alignatt_agent.text.repetition import loop_start, most_copies
+from alignatt_agent.text.running_text import split_words
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 from sentencex import get_sentence_boundaries
 
+from alignatt_agent.text.marks import CLOSERS, OPENERS
 from alignatt_agent.types import Word
 
-# Marks that may stand after or before a word and do not decide whether a sentence ends.
-_CLOSERS = "\"'”’»›)]}」』》）】"  # noqa: RUF001
-_OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
-_FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(_CLOSERS)}]*$")  # noqa: RUF001
-_GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(_CLOSERS)}]*$")
+_FINAL = re.compile(rf"[.?!。！？؟۔।॥][{re.escape(CLOSERS)}]*$")  # noqa: RUF001
+_GREEK_QUESTION = re.compile(rf"[;\u037e][{re.escape(CLOSERS)}]*$")
 # Unlisted abbreviations: `J.` (no Korean or Chinese syllable), `e.g.`, `f.eks.`, `J.-C.`, `EE. UU.`
 _LETTER = r"[^\W\d_\u3040-\u9fff\uac00-\ud7a3]"
 _PART = r"[^\s\d.]{1,3}"
@@ -42,7 +40,7 @@ def ends_sentence(
     is_greek_question = language == "el" and _GREEK_QUESTION.search(word)
     if not (_FINAL.search(word) or is_greek_question):
         return False
-    bare = word.rstrip(_CLOSERS).lstrip(_OPENERS)
+    bare = word.rstrip(CLOSERS).lstrip(OPENERS)
     if bare == "." or not bare.endswith("."):
         return True
     # An ellipsis marks hesitation.
@@ -52,7 +50,7 @@ def ends_sentence(
         return False
     after = following
     if following:
-        after = following.lstrip(_OPENERS) or following
+        after = following.lstrip(OPENERS) or following
     # A number may continue as a decimal or a time.
     if bare[-2].isdigit():
         return after == "" or bool(after and after[0].isalpha() and not after[0].islower())

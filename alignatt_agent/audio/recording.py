@@ -1,4 +1,4 @@
-"""Decode recordings, streams and pipes to 16 kHz mono samples (with PyAV, i.e. FFmpeg).
+"""Decode recordings, network streams and pipes to 16 kHz mono samples (with PyAV, i.e. FFmpeg).
 
 One resampler is used until the format changes, so there are no discontinuities. Frames are decoded
 one by one, so hours of audio take constant memory. Each sample keeps the time at which a player
@@ -16,15 +16,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from alignatt_agent.audio.wav_header import undeclared, undeclared_seconds
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray
-from alignatt_agent.types.wav_header import undeclared_seconds
 
 LOGGER = logging.getLogger(__name__)
-
-Samples = npt.NDArray[np.int16]
-"""``[samples]``."""
 
 ADDRESS = {"rw_timeout": "20000000", "reconnect": "1", "reconnect_delay_max": "8"}
 """FFmpeg's HTTP options: reconnect, and resume at the same position if the server supports it."""
@@ -41,11 +37,6 @@ HINT = "; raw samples need --raw RATE, and an MP4 with its index at the end need
 
 class AudioError(AlignAttError, ValueError):
     """Audio cannot be decoded; the message gives the reason."""
-
-
-def to_float(samples: Samples) -> FloatArray:
-    """Return samples in [-1, 1), scaled like those of Simulstream."""
-    return samples.astype(np.float32) / np.float32(32768)
 
 
 class Recording:
@@ -196,52 +187,14 @@ class Recording:
 
 
 def _warn_about_header(path: Path) -> None:
-    if path.is_file() and (rest_s := undeclared_seconds(path)):
+    if not path.is_file():
+        return
+    rest_s = undeclared_seconds(path)
+    if rest_s:
         _warn(f"{path}: {undeclared(rest_s)}")
-
-
-def undeclared(seconds: float) -> str:
-    """Describe audio that the header of a WAV file does not declare."""
-    return (
-        f"the file has {seconds:.2f} s more audio than its header declares; this audio is not "
-        f"read. To read it, run: ffmpeg -ignore_length 1 -i FILE NEW.wav"
-    )
 
 
 @cache
 def _warn(message: str) -> None:
     """Log a warning once."""
     LOGGER.warning(message)
-
-
-class Resampler:
-    """Converts one stream of 16-bit mono samples at ``rate`` Hz, in pieces of any length."""
-
-    def __init__(self, rate: int) -> None:
-        import av
-
-        self._frame = av.AudioFrame.from_ndarray
-        self._rate = rate
-        self._resampler: Any = None
-        if rate != SAMPLE_RATE:
-            self._resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
-
-    def __call__(self, samples: Samples) -> FloatArray:
-        """Return the next samples of the stream at 16 kHz; hold back the last samples."""
-        audio = to_float(samples)
-        if self._resampler is None or not audio.size:
-            return audio
-        frame = self._frame(audio[None], format="flt", layout="mono")
-        frame.sample_rate = self._rate
-        return self._resampled(frame)
-
-    def finish(self) -> FloatArray:
-        """Return the samples that were held back."""
-        if self._resampler is None:
-            return to_float(np.zeros(0, np.int16))
-        return self._resampled(None)
-
-    def _resampled(self, frame: Any) -> FloatArray:
-        pieces = [piece.to_ndarray()[0] for piece in self._resampler.resample(frame)]
-        # The resampler may return no frame, and NumPy cannot concatenate an empty list.
-        return np.concatenate([np.zeros(0, np.float32), *pieces])
