@@ -1,8 +1,8 @@
 """Run one vLLM engine on a separate event loop, with synchronous calls from any thread."""
 
 import asyncio
-import contextlib
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Coroutine, Mapping
@@ -15,6 +15,8 @@ from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.engine.supported_modes import check_engine
 from alignatt_agent.types import EngineError
+
+LOGGER = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -46,6 +48,7 @@ class ServedModel:
         self._numbers = itertools.count()
         self._closed = False
         self._engine: Any = None
+        self._resources: Any = None
         self._processes: list[Any] = []
         self._report: CrashReport | None = None
         self._loop = asyncio.new_event_loop()
@@ -131,12 +134,20 @@ class ServedModel:
         self.stop()
         if self._loop.is_closed():
             return
-        with contextlib.suppress(Exception):  # the processes are daemons and exit with this one
+        try:
             self._ending.result(_STOP_S)
+        except Exception as error:
+            LOGGER.warning("%s: the engine is killed: %s", self.name, describe(error))
+            for process in self._processes:
+                process.kill()
+                process.join(_GRACE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_S)
-        if not self._thread.is_alive():
-            self._loop.close()
+        if self._thread.is_alive():
+            return
+        # The loop no longer uses the sockets, whether `_stop` came to its end or not.
+        self._close_sockets()
+        self._loop.close()
 
     # ------------------------------------------------------------------ calls
     def _last(self, method: str, prompt: Mapping[str, Any], parameters: Any) -> Any:
@@ -222,8 +233,8 @@ class ServedModel:
             config, disable_log_stats=engine_args.disable_log_stats
         )
         # A manager of Ray actors has no processes.
-        manager = self._engine.engine_core.resources.engine_manager
-        self._processes = list(getattr(manager, "processes", ()))
+        self._resources = self._engine.engine_core.resources
+        self._processes = list(getattr(self._resources.engine_manager, "processes", ()))
         for process in self._processes:
             self._loop.add_reader(process.sentinel, self._died, process.sentinel)
 
@@ -241,18 +252,25 @@ class ServedModel:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._engine is not None:
-            from vllm.utils.network_utils import close_sockets
-
             self._engine.shutdown(timeout=_GRACE_S)
-            # vLLM would close its sockets on the loop, but the loop stops here. Python's garbage
-            # collector waits forever for a ZeroMQ context with open sockets.
-            resources = self._engine.engine_core.resources
-            close_sockets((resources.input_socket, resources.output_socket))
+            self._close_sockets()
             for process in self._processes:
                 process.join(_GRACE_S)
             self._engine = None  # its ``__del__`` fails at interpreter exit
         if self._report is not None:
             self._report.clear()
+
+    def _close_sockets(self) -> None:
+        """Close the sockets of vLLM's client; a second call has no effect.
+
+        vLLM would close them on the loop, but the loop stops. With open sockets, Python's garbage
+        collector waits forever in the destructor of their ZeroMQ context, in any later code.
+        """
+        if self._resources is None:
+            return
+        from vllm.utils.network_utils import close_sockets
+
+        close_sockets((self._resources.input_socket, self._resources.output_socket))
 
 
 def _exit_code(process: Any) -> int | None:
