@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.speech import SpeechConfig
-from alignatt_agent.speech.commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.first_heard import first_heard
 from alignatt_agent.speech.hypothesis import ROUNDING_S, Hypothesis
 from alignatt_agent.speech.recognizer import SHORTEST_S
+from alignatt_agent.speech.sentence_commits import SILENT_S, committed, overflow_commit
 from alignatt_agent.speech.tail_state import TailState
 from alignatt_agent.speech.waveform import (
     QUIET_RMS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from alignatt_agent.config.speech import SpeechConfig
-from alignatt_agent.speech import commits
+from alignatt_agent.speech import sentence_commits
 from alignatt_agent.speech.live_tail import LiveTail
 from alignatt_agent.text.sentences import ends_after
 from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
@@ -82,15 +82,15 @@ def test_periods_wherever_the_audio_ends(ticks, monkeypatch):
         for i, (text, word) in enumerate(words)
     ]
     found = {}
-    for pause_s in (0.25, commits.PAUSE_S):
-        monkeypatch.setattr(commits, "PAUSE_S", pause_s)
+    for pause_s in (0.25, sentence_commits.PAUSE_S):
+        monkeypatch.setattr(sentence_commits, "PAUSE_S", pause_s)
         for chunk_ms in (100, 250, 500):
             errors = ErrorModel(talk, period=1.0, guess=1.0, capital=1.0)
             result = stream(errors, chunk_ms, commit="ended")
             assert (result.lost, result.doubled, result.cuts) == (0, 0, 0)
             found.setdefault(pause_s, []).append(result.false_ends)
     assert min(found[0.25]) >= 1
-    assert max(found[commits.PAUSE_S]) == 0
+    assert max(found[sentence_commits.PAUSE_S]) == 0
 
 
 @pytest.mark.parametrize("chunk_ms", [250, 500])

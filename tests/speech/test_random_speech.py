@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.speech.commits import STANDS_S
 from alignatt_agent.speech.live_tail import LiveTail
+from alignatt_agent.speech.sentence_commits import STANDS_S
 from alignatt_agent.types import SAMPLE_RATE, Transcript, Word
 from alignatt_agent.types.engines import AlignedItem
 from tests.fakes.speech import Settings, clock_audio

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.speech.commits import committed, overflow_commit
 from alignatt_agent.speech.hypothesis import Hypothesis
+from alignatt_agent.speech.sentence_commits import committed, overflow_commit
 from alignatt_agent.types import Word
 from tests.speech.recognizer_errors import CHUNKS_MS, ErrorModel, make_talk, simulate, stream
 
