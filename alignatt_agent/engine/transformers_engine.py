@@ -3,7 +3,7 @@
 This module is the reference for the row capture in vLLM, with which it shares no code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,8 +39,11 @@ class TransformersEngine:
         self, path: str, *, dtype: str = "float32", device: str = "cpu", random: bool = False
     ) -> None:
         self.name = f"translation model {path} (Transformers, {self.attention}, {dtype})"
-        options = {"dtype": getattr(torch, dtype), "attn_implementation": self.attention}
         config = AutoConfig.from_pretrained(path)
+        has_integer_layers = rounds_inputs(config)
+        # In another type, Transformers would round the scales of these layers.
+        loaded = "float32" if has_integer_layers else dtype
+        options = {"dtype": getattr(torch, loaded), "attn_implementation": self.attention}
         # Some multimodal models have no class for causal language modeling.
         generator: Any = AutoModelForImageTextToText
         if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -51,7 +54,8 @@ class TransformersEngine:
         else:
             self.model = generator.from_pretrained(path, **options)
         self.model.to(device).eval()
-        round_activations(self.model)
+        if has_integer_layers:
+            compute_like_kernels(self.model, getattr(torch, dtype))
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError, ImportError):
@@ -123,24 +127,43 @@ class TransformersEngine:
         raise EngineError(f"{self.name}: {cause}")
 
 
-def round_activations(model: Any) -> None:
-    """Round the inputs of 8-bit layers as vLLM does.
+def rounds_inputs(config: Any) -> bool:
+    """Return whether a configuration has layers that round their inputs to 8 bits per token."""
+    quantization = getattr(config, "quantization_config", None) or {}
+    groups = quantization.get("config_groups", {})
+    return any(_to_integers(group.get("input_activations")) for group in groups.values())
 
-    compressed-tensors maps the largest input to 127.5 instead of 127. Rows then differed from
-    vLLM's by 1.2e-3 instead of 3.7e-4.
+
+def _to_integers(rule: Mapping[str, Any] | None) -> bool:
+    """Return whether a rule for inputs is that of ``engine/quantize.py``; FP8 has another grid."""
+    if rule is None:
+        return False
+    return all(rule.get(key) == value for key, value in ACTIVATIONS.items())
+
+
+def compute_like_kernels(model: Any, dtype: torch.dtype) -> None:
+    """Make a model in float32 compute like vLLM in ``dtype``.
+
+    An 8-bit layer rounds its inputs to integers, multiplies them exactly, and rounds only the
+    result to ``dtype``. Everything else is in ``dtype``. compressed-tensors maps the largest input
+    to 127.5 instead of 127. Rows in float32 then differed from vLLM's by 1.2e-3 instead of 3.7e-4.
     """
     for layer in model.modules():
         scheme = getattr(layer, "quantization_scheme", None)
         rule = getattr(scheme, "input_activations", None)
-        if rule and all(getattr(rule, key) == value for key, value in ACTIVATIONS.items()):
+        if rule is not None and _to_integers(rule.model_dump()):
             layer.quantization_enabled = False  # weights are decompressed in any case
             layer.register_forward_pre_hook(lambda _, inputs: rounded(inputs[0]))
+            layer.register_forward_hook(lambda _, __, output: output.to(dtype))
+        else:
+            for parameter in layer.parameters(recurse=False):
+                parameter.data = parameter.data.to(dtype)
 
 
 def rounded(inputs: torch.Tensor) -> torch.Tensor:
-    """Round ``[..., features]`` per token, as the kernel of this processor does."""
+    """Round ``[..., features]`` per token, as the kernel of this processor does, in float32."""
     codes, scale = int8_product.rounded(inputs, int8_product.levels())
-    return (codes * scale).to(inputs.dtype)
+    return codes * scale
 
 
 def attention_layers(config: Any) -> tuple[int, ...]:

@@ -91,8 +91,28 @@ def test_activations_in_fp8_are_not_rounded():
     layer = torch.nn.Linear(4, 4)  # a checkpoint in FP8 has another grid
     fp8 = QuantizationArgs(num_bits=8, type="float", strategy="token", dynamic=True)
     layer.quantization_scheme = Mock(input_activations=fp8)
-    by_transformers.round_activations(layer)
+    by_transformers.compute_like_kernels(layer, torch.bfloat16)
     assert not layer._forward_pre_hooks
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_the_reference_rounds_only_inputs_and_results(tmp_path, monkeypatch, dtype):
+    """Transformers alone would also round the scales and the products of inputs with them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    convert(ModelConfig(path=str(original := write("qwen3", tmp_path / "m")), quantize="int8"))
+    folder = converted(original)
+    engine = by_transformers.TransformersEngine(str(folder), dtype=dtype)
+    engine.logprobs(make_prompt(1, 60, 5, 20), [1])  # the first pass decompresses the weights
+    stored = load_file(folder / "model.safetensors")
+    name = "model.layers.0.mlp.gate_proj"
+    weight, scale = stored[f"{name}.weight"], stored[f"{name}.weight_scale"]
+    random = torch.Generator().manual_seed(1)
+    inputs = torch.randn(5, weight.shape[1], generator=random).to(getattr(torch, dtype))
+    codes, token_scale = int8_product.rounded(inputs, int8_product.levels())
+    exact = (codes.double() @ weight.double().T) * scale.double().T * token_scale.double()
+    output = engine.model.get_submodule(name)(inputs)
+    torch.testing.assert_close(output, exact.to(output.dtype))
+    assert output.dtype == inputs.dtype == engine.model.get_input_embeddings().weight.dtype
 
 
 @pytest.mark.parametrize("tokens", [1, 3, 17, 64])
