@@ -4,13 +4,13 @@ OmniSTEval's JSONL contains one delay per unit, in milliseconds of audio (``dela
 computation times are known, in milliseconds of time (``elapsed``). OmniSTEval accepts any numbers.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from alignatt_agent.evaluation.log import CLOCK_S, Log, TalkLog
+from alignatt_agent.evaluation.segments import is_time
 from alignatt_agent.evaluation.text_notes import text_notes
 
 FASTEST = 30.0
@@ -142,7 +142,7 @@ def _not_milliseconds(values: Any) -> str | None:
     """Describe the first value that is not a time, or return ``None``."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         return f"expected a list of numbers, got {values!r}"
-    invalid = [place for place, value in enumerate(values, 1) if not _is_time(value)]
+    invalid = [place for place, value in enumerate(values, 1) if not is_time(value)]
     if not invalid:
         return None
     first = values[invalid[0] - 1]
@@ -150,13 +150,6 @@ def _not_milliseconds(values: Any) -> str | None:
         f"{len(invalid)} of {len(values)} values are no times of at least 0 ms; the first is "
         f"number {invalid[0]}: {first!r}"
     )
-
-
-def _is_time(value: Any) -> bool:
-    # In Python, bool is a kind of int.
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and value >= 0
 
 
 def _computation_times(log: Log) -> set[float]:

@@ -58,7 +58,7 @@ def read_segments(path: Path) -> list[Span]:
         match entry:
             # Other keys, e.g. speaker_id, are ignored.
             case {"wav": str(wav), "offset": begin, "duration": length} if (
-                _is_seconds(begin) and _is_seconds(length) and length > 0
+                is_time(begin) and is_time(length) and length > 0
             ):
                 spans.append(Span(wav, float(begin), float(length)))
             case _:
@@ -69,7 +69,8 @@ def read_segments(path: Path) -> list[Span]:
     return spans
 
 
-def _is_seconds(value: object) -> bool:
+def is_time(value: object) -> bool:
+    """Return whether a value of a file is a finite number of at least 0."""
     # In Python, bool is a kind of int, and YAML reads `yes` as a bool.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
