@@ -67,7 +67,7 @@ def test_gguf_files_of_one_folder_are_converted_into_separate_folders(tmp_path):
 def test_two_conversions_at_a_time_produce_one_complete_folder(tmp_path):
     original = write("qwen3", tmp_path / "m")
     folder = tmp_path / "int8" / "result"
-    # In threads, the patches of `from_pretrained` overlap, and Transformers never ties weights again.
+    # In threads, the patches of from_pretrained overlap, and later models are built without ties.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
         calls = [processes.submit(quantize, original, folder) for _ in range(2)]
     for call in calls:
