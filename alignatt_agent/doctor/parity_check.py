@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ MAX_FP32 = 1e-4
 MEAN_BF16 = 4e-4
 """Largest permitted mean difference in bfloat16 on a trained model, as in the paper."""
 
+TWO_ROUNDINGS = math.sqrt(2)
+"""Mean difference between two results, relative to the mean error of each. It holds for errors of
+the same size that are normally distributed and independent, because their variances add up."""
+
 MAX_LOGPROB = 1e-2
 """Largest permitted difference between log-probabilities of the same tokens in float32. Above this
 bound, vLLM and Transformers compute different functions, and rows cannot be compared. Measured:
@@ -62,7 +67,7 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
     """Compare vLLM's rows with those of Transformers' eager attention on the same ids.
 
     In float32, both are equal up to rounding. In other types, the mean difference stays below the
-    paper's bound or the rounding noise of Transformers, whichever is larger.
+    paper's bound or the noise of two roundings, whichever is larger.
     """
     name = "rows against Transformers"
     needed, free = _reference_memory(model, dtype), free_memory()
@@ -86,11 +91,12 @@ def parity(drafts: DraftEngine, model: ModelConfig, cases: Sequence[Case], dtype
     if dtype == "float32":
         problems = gap.missed_exactness()
     else:
-        floor = Gap()
+        rounding = Gap()
         for rows, exact in zip(expected, _reference(model, "float32", drafted), strict=True):
-            floor.add(rows, exact)
-        summary += f" (noise floor {floor.mean:.1e})"
-        problems = gap.missed_mean(floor)
+            rounding.add(rows, exact)
+        noise = TWO_ROUNDINGS * rounding.mean
+        summary += f" (noise {noise:.1e})"
+        problems = gap.missed_mean(noise)
     if not problems:
         return Check(name, "ok", summary)
     # Rows can differ although the capture is correct, if the implementations of the model differ.
@@ -195,11 +201,14 @@ class Gap:
             problems.append(f"max |d mass| {self.mass:.1e} > {MAX_FP32:.0e}")
         return problems + missed("argmax", self.same_peak, self.rows)
 
-    def missed_mean(self, floor: Gap) -> list[str]:
-        """Return the exceeded bound for other types: the paper's bound or, if larger, the noise."""
-        if self.mean <= max(MEAN_BF16, floor.mean):
+    def missed_mean(self, noise: float) -> list[str]:
+        """Return the exceeded bound for other types: the paper's bound or, if larger, ``noise``.
+
+        ``noise`` is the mean difference between two correct computations.
+        """
+        if self.mean <= max(MEAN_BF16, noise):
             return []
-        return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise floor {floor.mean:.1e}"]
+        return [f"mean |dA| {self.mean:.1e} > {MEAN_BF16:.0e} and > noise {noise:.1e}"]
 
 
 def different_models(gap: float, bar: float = MAX_LOGPROB) -> list[str]:

@@ -154,7 +154,7 @@ def differences(eager: Observed, mode: Observed, exact: bool) -> list[str]:
     if exact:
         problems, bound = gap.missed_exactness(), MAX_LOGPROB
     else:
-        problems, bound = gap.missed_mean(eager.noise), MAX_TIE
+        problems, bound = gap.missed_mean(eager.noise.mean), MAX_TIE
         if not gap.largest <= max(MAX_ROW, 4 * eager.noise.largest):
             problems.append(f"max |dA| {gap.largest:.1e} > {MAX_ROW:.0e} and > 4 times the noise")
     if not gap.rows:

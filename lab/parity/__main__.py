@@ -17,8 +17,9 @@ in the same data type and in float32. Bounds:
              qwen2.5-coder exceeds the bound (5e-4): in its layer 0, float32 is too coarse.
   bfloat16   The trained model makes the same gate decisions, except where rounding decides
              (Transformers in eager mode, fused mode and float32 disagree), and
-             mean |dA| is at most 4e-4 or the noise floor: the difference between Transformers in
-             bfloat16 and in float32.
+             mean |dA| is at most 4e-4 or sqrt(2) times the noise floor, which is the difference
+             between Transformers in bfloat16 and in float32. Two engines that round
+             independently differ by this factor more than each differs from float32.
   always     Token ids and log-probabilities are bit-identical with and without capture.
 
 Mode "transformers" compares Transformers' fused attention (SDPA with qk-fast) with eager attention.

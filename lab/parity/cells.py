@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from alignatt_agent.doctor.parity_check import Gap, different_models, missed
+from alignatt_agent.doctor.parity_check import TWO_ROUNDINGS, Gap, different_models, missed
 from alignatt_agent.policy import AlignAtt
 from alignatt_agent.types import AttentionRows, Draft, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout
@@ -135,7 +135,7 @@ class Cell:
                 return
             problems += self.same_dtype.missed_exactness()
         elif self.trained:
-            problems += self.same_dtype.missed_mean(self.floor)
+            problems += self.same_dtype.missed_mean(TWO_ROUNDINGS * self.floor.mean)
         if self.trained:
             problems += missed("decisions", self.verdicts.same_settled, self.verdicts.settled)
         cached = [answer.cached for ask, answer in zip(asks, captured, strict=True) if ask.readout]

@@ -102,8 +102,8 @@ def test_wrong_rows_are_flagged(rows, problem):
         # Log-probabilities are compared first: other models are named, and rows not blamed.
         (first_logprob(-0.6, OTHER), {}, r"different functions: .* differ by 1\.0e-01 > 1e-02"),
         (first_logprob(np.nan), {}, "different functions: .* differ by nan"),
-        # bfloat16 is held to the paper or to the noise floor, on trained models.
-        (FAR, BF16, "mean .* > noise floor"),
+        # bfloat16 is held to the paper or to the noise, on trained models.
+        (FAR, BF16, "mean .* > noise"),
         (FAR, {**BF16, "trained": False}, None),
         (FAR, {**BF16, "references": NOISY}, None),
         # A situation that did not arise.

@@ -78,6 +78,8 @@ def test_what_an_engine_with_a_fault_is_told(check, fault, rest, status, found):
         ("bfloat16", 1e-3, 0.0, "ok"),  # the mean is below the paper's bound
         ("bfloat16", 1e-1, 0.0, "FAIL"),
         ("bfloat16", 1e-1, 2e-1, "ok"),  # not more than the type does by itself
+        ("bfloat16", 1e-1, 8e-2, "ok"),  # two engines, each with this error
+        ("bfloat16", 1e-1, 6e-2, "FAIL"),
     ],
 )
 def test_rows_against_the_reference(monkeypatch, dtype, error, noise, status):

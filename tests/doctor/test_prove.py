@@ -48,7 +48,7 @@ FAR = [{token: -0.1 + 0.02} for token in IDS]
         (True, observed(drafts=[answer((5, 7))]), "1 of 2 drafts differ"),
         (True, observed(best=FAR), "log-probabilities differ by 2.0e-02 > 1e-02"),
         (False, observed(noise=3e-4), ""),
-        (False, observed(noise=2e-3), r"mean \|dA\| 1.5e-03 > 4e-04 and > noise floor 0.0e\+00"),
+        (False, observed(noise=2e-3), r"mean \|dA\| 1.5e-03 > 4e-04 and > noise 0.0e\+00"),
         (False, observed(drafts=[answer(wrong=0.06)]), r"max \|dA\| 6.0e-02 > 5e-02 and > 4 "),
         (False, observed(drafts=[answer((5, 99, 9))]), ""),  # a near tie
         (False, observed(drafts=[answer((99, 7, 9))]), "1 of 2 drafts differ"),
