@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from alignatt_agent.engine.cpu_whisper import CpuWhisper
-from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.engine.environment import on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.speech_models import (
     AudioModel,

@@ -21,9 +21,9 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.engine import int8_product
 from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
+from alignatt_agent.engine.environment import on_cpu
 from alignatt_agent.engine.memory_plan import plan, with_engines
 from alignatt_agent.engine.model_sizes import UnknownSizeError
-from alignatt_agent.engine.options import on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import ServedModels
 from alignatt_agent.machine.nvidia import Gpu, gpus

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.checkpoints import identity, locate
-from alignatt_agent.config.head_sets import ANY, HeadSet, HeadSetError, load_head_set
+from alignatt_agent.config.head_set_choice import fitting_head_set, head_set_for
+from alignatt_agent.config.head_sets import ANY, HeadSet
 from alignatt_agent.config.languages import LANGUAGES, Language, language
-from alignatt_agent.policy import POLICIES
 from alignatt_agent.types.engines import Readout
 
 
@@ -36,7 +36,9 @@ class Resolved:
 
     def readout(self, source: Language, target: Language) -> Readout:
         """Return the readout for a direction; raise ``HeadSetError`` if it has no head set."""
-        head_set = _fitting(self.config, self.head_sets.get(target.code), source, target.code)
+        head_set = fitting_head_set(
+            self.config, self.head_sets.get(target.code), source, target.code
+        )
         return readout_for(self.config, head_set, target)
 
     def aligned(self, source: Language) -> bool:
@@ -113,12 +115,6 @@ def _configured_targets(config: AgentConfig, source: Language) -> list[str]:
     return codes
 
 
-def head_set_for(config: AgentConfig, source: Language, target: str) -> HeadSet:
-    """Load the head set for a target code or for ``ANY``; its model may be missing."""
-    name = config.head_sets.get(target, config.head_sets.get(ANY))
-    return _fitting(config, load_head_set(name) if name else None, source, target)
-
-
 def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Readout:
     """Return the readout for drafts into ``target``."""
     policy = config.policy_for(target.code)
@@ -127,22 +123,3 @@ def readout_for(config: AgentConfig, head_set: HeadSet, target: Language) -> Rea
         row=head_set.row,
         probabilities=policy.reads == "probabilities",
     )
-
-
-def _fitting(
-    config: AgentConfig, head_set: HeadSet | None, source: Language, target: str
-) -> HeadSet:
-    """Return a head set if it fits the model and a direction; reject ``None`` and other sets."""
-    direction = f"{source.code}-{target}"
-    # Without a head set, only policies that do not read attention can run.
-    if head_set is None:
-        configured = ", ".join(config.head_sets) or "none"
-        without = sorted(name for name, policy in POLICIES.items() if policy.reads == "tokens")
-        raise HeadSetError(
-            f"no head set for {direction}; the configuration contains head_sets for "
-            f"{configured}: add one, or set policy.name to one of {', '.join(without)}"
-        )
-    model = config.models.translation
-    head_set.check(model.path, None, None, direction, model.revision)
-    head_set.top(config.policy_for(target).top_k)  # rejects a set with fewer heads
-    return head_set

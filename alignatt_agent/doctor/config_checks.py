@@ -7,10 +7,11 @@ from pathlib import Path
 from alignatt_agent.cascade.contexts import check_requests
 from alignatt_agent.config.agent_config import AgentConfig, ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, identity, is_hub_id, locate_one
+from alignatt_agent.config.head_set_choice import head_set_for
 from alignatt_agent.config.head_sets import HeadSetError
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.models import SHARE
-from alignatt_agent.config.resolved import Resolved, head_set_for
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.checks import Check, Status
 from alignatt_agent.doctor.machine_checks import Machine
 from alignatt_agent.engine.memory_plan import plan

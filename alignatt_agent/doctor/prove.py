@@ -31,7 +31,7 @@ from alignatt_agent.doctor.engine_checks import cases, ms_per_token
 from alignatt_agent.doctor.parity_check import MAX_LOGPROB, REPORT_ROWS, Case, Gap, parity
 from alignatt_agent.engine import proof
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.engine.environment import on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Draft, EngineError

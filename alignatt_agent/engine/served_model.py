@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from alignatt_agent.engine import fork_server
 from alignatt_agent.engine.crash_report import CrashReport, describe, describe_exit
-from alignatt_agent.engine.options import on_cpu
+from alignatt_agent.engine.environment import on_cpu
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.engine.supported_modes import check_engine
 from alignatt_agent.types import EngineError

@@ -52,7 +52,7 @@ from alignatt_agent.config.languages import Language, language
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.live import sources
 from alignatt_agent.live.live_translation import LiveTranslation
-from alignatt_agent.live.output_files import check_writable, output_path
+from alignatt_agent.live.output_paths import check_writable, output_path
 from alignatt_agent.live.outputs import FORMATS, build_output
 from alignatt_agent.types import SAMPLE_RATE
 

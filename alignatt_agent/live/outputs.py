@@ -12,9 +12,9 @@ from typing import Any, TextIO
 from alignatt_agent.config.languages import Language
 from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.live.cues import Cue, Said, layout
-from alignatt_agent.live.output_files import output_path
+from alignatt_agent.live.cues_from_units import said_cues, spoken_cues, too_fast
+from alignatt_agent.live.output_paths import output_path
 from alignatt_agent.live.subtitle_formats import srt, vtt
-from alignatt_agent.live.subtitles import said_cues, spoken_cues, too_fast
 from alignatt_agent.text.sentence_starts import begins_sentence
 
 FORMATS = ("txt", "srt", "vtt", "jsonl")

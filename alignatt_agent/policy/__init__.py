@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from alignatt_agent.policy.alignatt import AlignAtt as AlignAtt
+from alignatt_agent.policy.alignatt_or_agreement import AlignAttOrAgreement as AlignAttOrAgreement
 from alignatt_agent.policy.base import Policy as Policy
-from alignatt_agent.policy.either import AlignAttOrAgreement as AlignAttOrAgreement
 from alignatt_agent.policy.rivals import Confidence as Confidence
 from alignatt_agent.policy.rivals import EmitAll as EmitAll
 from alignatt_agent.policy.rivals import HoldN as HoldN

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.refusals import reported
 from alignatt_agent.serve.response_headers import HEADERS, security_policy
-from alignatt_agent.serve.rooms import check_name
+from alignatt_agent.serve.room_access import check_name
 from alignatt_agent.serve.service import STOP_S, Service
 from alignatt_agent.serve.transcripts import FORMATS, transcript
 

@@ -21,7 +21,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.live.cues import LINES, layout, width
 from alignatt_agent.serve.messages import LINE, End, Ready, Said, Unit
 from alignatt_agent.serve.room import Room
-from alignatt_agent.serve.rooms import check_name
+from alignatt_agent.serve.room_access import check_name
 from alignatt_agent.text.sentences import ends_after
 
 LOGGER = logging.getLogger(__name__)

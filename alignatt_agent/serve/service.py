@@ -27,7 +27,7 @@ from alignatt_agent.serve.remote import RemoteStream
 from alignatt_agent.serve.request_checks import RequestChecks, sampling_rate
 from alignatt_agent.serve.resuming import resume, state_after
 from alignatt_agent.serve.room import Room
-from alignatt_agent.serve.rooms import Rooms, check_name
+from alignatt_agent.serve.room_access import Rooms, check_name
 from alignatt_agent.serve.speaker import SpeakerStream
 
 STOP_S = 10.0

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from alignatt_agent.config.languages import language
 from alignatt_agent.live.cues import Said, layout
+from alignatt_agent.live.cues_from_units import spoken_cues
 from alignatt_agent.live.outputs import json_line
 from alignatt_agent.live.subtitle_formats import srt, vtt
-from alignatt_agent.live.subtitles import spoken_cues
 from alignatt_agent.serve.access import RefusedError
 from alignatt_agent.serve.messages import Gap, Message
 from alignatt_agent.serve.messages import Said as SaidMessage

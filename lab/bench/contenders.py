@@ -17,7 +17,7 @@ from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.config.models import SHARE
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.engine.environment import engine_environment, on_cpu
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.types import Prompt

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from alignatt_agent.config.agent_config import ConfigError, load_config, parse_overrides
 from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.command_line import shared_options
+from alignatt_agent.config.head_set_choice import head_set_for
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import head_set_for, readout_for
+from alignatt_agent.config.resolved import readout_for
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab.commands import parser
 from lab.explain.reconstruction import Reconstruction, explain

@@ -43,7 +43,7 @@ from transformers.utils import logging
 
 from alignatt_agent.cli import report_errors
 from alignatt_agent.config.command_line import shared_options
-from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.engine.environment import engine_environment, on_cpu
 from lab import commands
 from lab.parity.cases import CUDA_MODES, DTYPES, MODES, OTHERS, SUBJECTS, subject
 from lab.parity.cells import SEAM, Cell

@@ -18,7 +18,7 @@ from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.doctor.engine_checks import cases
 from alignatt_agent.doctor.parity_check import parity
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_environment, on_cpu
+from alignatt_agent.engine.environment import engine_environment, on_cpu
 from alignatt_agent.speech.front_ends import WHISPER
 from alignatt_agent.types import SAMPLE_RATE, AlignAttError, FloatArray, Step
 from lab.stand_ins import fixed_transcript, layouts

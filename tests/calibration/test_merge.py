@@ -5,9 +5,10 @@ import pytest
 from alignatt_agent.calibration.cli import main
 from alignatt_agent.calibration.merge import losses, merge
 from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.head_set_choice import head_set_for
 from alignatt_agent.config.head_sets import ANY, HeadSetError, load_head_set
 from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import head_set_for, resolve
+from alignatt_agent.config.resolved import resolve
 
 
 @pytest.fixture(scope="module")

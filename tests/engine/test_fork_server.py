@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from alignatt_agent.engine import fork_server
-from alignatt_agent.engine.options import engine_environment
+from alignatt_agent.engine.environment import engine_environment
 
 WATCHED = """
 import time

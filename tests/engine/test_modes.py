@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.options import engine_environment
+from alignatt_agent.engine.environment import engine_environment
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import Draft, EngineError, Prompt
 from alignatt_agent.types.engines import DraftRequest, Readout

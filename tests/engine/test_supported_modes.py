@@ -13,7 +13,8 @@ from packaging.specifiers import SpecifierSet
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine import options, supported_modes
-from alignatt_agent.engine.options import engine_arguments, engine_environment
+from alignatt_agent.engine.environment import engine_environment
+from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.types import EngineError
 from tests.fixtures.engines import HEADS

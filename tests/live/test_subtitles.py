@@ -24,9 +24,9 @@ from alignatt_agent.live.cues import (
     Said,
     width,
 )
+from alignatt_agent.live.cues_from_units import said_cues, spoken_cues, too_fast
 from alignatt_agent.live.outputs import build_output
 from alignatt_agent.live.subtitle_formats import JOINER, srt, vtt
-from alignatt_agent.live.subtitles import said_cues, spoken_cues, too_fast
 from alignatt_agent.types import SourceSpan
 
 MS = 1e-3

@@ -13,7 +13,7 @@ from alignatt_agent.serve.access import LATER, POLICY, RefusedError
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import Said
 from alignatt_agent.serve.room import Room
-from alignatt_agent.serve.rooms import Rooms
+from alignatt_agent.serve.room_access import Rooms
 from tests.serve.live import WAIT_S, asynchronous
 
 
