@@ -2,7 +2,7 @@
 
 The plug-in lets vLLM's Qwen3-ASR and Gemma-4 load without torchvision: their modules import image
 processors, which refer to torchvision but do not need it for audio and text. On a CPU, it adapts
-the inputs of vLLM's linear layers to oneDNN, and adds a kernel for 8-bit layers. It reports errors
+the inputs of vLLM's linear layers to oneDNN, and adds kernels for 8-bit layers. It reports errors
 of engines, and stops our engine processes as soon as they are finished or their owner is killed.
 """
 
@@ -58,13 +58,13 @@ def prepare() -> None:
 
 
 def _prefer_exact_int8() -> None:
-    """Add the kernel for 8-bit layers that is exact on processors without VNNI instructions."""
+    """Add the kernels for 8-bit layers that are needed without VNNI instructions or in float32."""
     from vllm.platforms import current_platform
 
     if current_platform.is_cpu():
-        from alignatt_agent.engine import fbgemm_kernel
+        from alignatt_agent.engine import int8_kernels
 
-        fbgemm_kernel.register()
+        int8_kernels.register()
 
 
 def _suit_onednn() -> None:

@@ -11,14 +11,19 @@ from compressed_tensors.quantization import QuantizationArgs
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from vllm.model_executor.kernels.linear import CPUInt8ScaledMMLinearKernel, init_int8_linear_kernel
+from vllm.model_executor.kernels.linear.scaled_mm import cpu as vllm_cpu_kernels
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, converted, locate_one
 from alignatt_agent.doctor.parity_check import Gap
-from alignatt_agent.engine import fbgemm_kernel, int8_product
+from alignatt_agent.engine import int8_kernels, int8_product
 from alignatt_agent.engine import transformers_engine as by_transformers
 from alignatt_agent.engine.drafts import DraftEngine
-from alignatt_agent.engine.fbgemm_kernel import FbgemmInt8LinearKernel, FbgemmProduct
+from alignatt_agent.engine.int8_kernels import (
+    FbgemmInt8LinearKernel,
+    FbgemmProduct,
+    Float32Int8LinearKernel,
+)
 from alignatt_agent.engine.quantize import quantize
 from alignatt_agent.engine.start import start_model
 from alignatt_agent.fetch.conversion import convert
@@ -138,16 +143,14 @@ def test_fbgemm_answers_the_same_alone_and_in_a_batch():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_vllm_chooses_fbgemm_where_its_own_kernel_is_inexact(monkeypatch, dtype):
-    monkeypatch.setattr(fbgemm_kernel, "vllm_is_exact", lambda: False)
-    fbgemm_kernel.register()
+    monkeypatch.setattr(int8_kernels, "vllm_is_exact", lambda: False)
+    int8_kernels.register()
     weight, scale, inputs = layer_of(outputs=192, inputs=96, tokens=17)
     bias = torch.linspace(-1, 1, 192).to(dtype)
     layer = torch.nn.Module()
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
     layer.weight_scale = torch.nn.Parameter(scale, requires_grad=False)
-    kernel = init_int8_linear_kernel(
-        is_channelwise=True, is_static_input_scheme=False, input_symmetric=True, module_name="test"
-    )
+    kernel = int8_linear_kernel()
     assert isinstance(kernel, FbgemmInt8LinearKernel)
     kernel.process_weights_after_loading(layer)
     output = kernel.apply_weights(layer, inputs.to(dtype), bias)
@@ -166,13 +169,46 @@ def test_the_processor_is_tested_whatever_the_default_type_is():
         torch.set_default_dtype(torch.float32)
 
 
-def test_vllm_keeps_its_own_kernel_where_it_is_exact(monkeypatch):
-    monkeypatch.setattr(fbgemm_kernel, "vllm_is_exact", lambda: True)
-    fbgemm_kernel.register()
-    kernel = init_int8_linear_kernel(
+@pytest.fixture
+def vllm_exact(monkeypatch):
+    monkeypatch.setattr(int8_kernels, "vllm_is_exact", lambda: True)
+    int8_kernels.register()
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel"),
+    [(torch.bfloat16, CPUInt8ScaledMMLinearKernel), (torch.float32, Float32Int8LinearKernel)],
+)
+def test_vllm_keeps_its_own_choice_in_16_bits(vllm_exact, dtype, kernel):
+    torch.set_default_dtype(dtype)
+    assert type(int8_linear_kernel()) is kernel
+
+
+@pytest.mark.skipif(not int8_product.vllm_is_exact(), reason="oneDNN is inexact here")
+def test_float32_is_multiplied_by_onednn_also_with_amx(vllm_exact, monkeypatch):
+    """On a processor with AMX, vLLM would choose a kernel for 16-bit inputs."""
+    monkeypatch.setattr(vllm_cpu_kernels, "check_cpu_sgl_kernel", lambda *_: True)
+    weight, scale, inputs = layer_of(outputs=192, inputs=96, tokens=17)
+    layer = torch.nn.Module()
+    layer.logical_widths = [192]
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    layer.weight_scale = torch.nn.Parameter(scale, requires_grad=False)
+    layer.input_scale = layer.input_zero_point = layer.azp_adj = None
+    kernel = int8_linear_kernel()
+    kernel.process_weights_after_loading(layer)
+    codes, token_scale = int8_product.rounded(inputs, int8_product.VLLM_LEVELS)
+    exact = (codes.double() @ weight.double().T) * scale.double().T * token_scale.double()
+    output = kernel.apply_weights(layer, inputs)
+    torch.testing.assert_close(output, exact.float(), rtol=3e-6, atol=1e-6)
+
+
+def int8_linear_kernel():
+    """Return the kernel that vLLM chooses for the layers of our 8-bit checkpoints."""
+    return init_int8_linear_kernel(
         is_channelwise=True, is_static_input_scheme=False, input_symmetric=True, module_name="test"
     )
-    assert isinstance(kernel, CPUInt8ScaledMMLinearKernel)
 
 
 def layer_of(outputs: int, inputs: int, tokens: int):

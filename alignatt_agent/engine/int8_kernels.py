@@ -1,10 +1,13 @@
-"""A vLLM kernel for 8-bit linear layers on x86 processors without VNNI instructions."""
+"""vLLM kernels for 8-bit linear layers, used where vLLM's own choice is inexact or fails."""
 
 import warnings
 from typing import Any
 
 import torch
-from vllm.model_executor.kernels.linear import _POSSIBLE_INT8_KERNELS
+from vllm.model_executor.kernels.linear import (
+    _POSSIBLE_INT8_KERNELS,
+    CPUInt8ScaledMMLinearKernel,
+)
 from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
     Int8ScaledMMLinearKernel,
     Int8ScaledMMLinearLayerConfig,
@@ -80,9 +83,27 @@ class FbgemmProduct:
         return output.mul_(scale)
 
 
+class Float32Int8LinearKernel(CPUInt8ScaledMMLinearKernel):  # type: ignore[misc]  # untyped
+    """vLLM's kernel by oneDNN for models in float32.
+
+    On processors with AMX, vLLM 0.32 replaces it with a kernel that accepts only 16-bit inputs
+    (`int8_scaled_mm_with_quant: expect A to be bfloat16 or half`), so models in float32 fail.
+    """
+
+    @classmethod
+    def is_supported(cls, compute_capability: int | None = None) -> tuple[bool, str | None]:
+        """Return whether the model is built in float32."""
+        return torch.get_default_dtype() == torch.float32, "expects a model in float32"
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        """Pack the weights for oneDNN."""
+        self.linear_method = self._apply_weights_onednn
+        self.process_weights_for_onednn(layer)
+
+
 def register() -> None:
-    """Let vLLM prefer this kernel where it is supported; a second call has no effect."""
+    """Let vLLM prefer these kernels where they are supported; a second call has no effect."""
     kernels: list[Any] = _POSSIBLE_INT8_KERNELS[PlatformEnum.CPU]
     if FbgemmInt8LinearKernel not in kernels:
         # vLLM's own registration appends, and its own kernel, which supports any CPU, is first.
-        kernels.insert(0, FbgemmInt8LinearKernel)
+        kernels[:0] = [FbgemmInt8LinearKernel, Float32Int8LinearKernel]
