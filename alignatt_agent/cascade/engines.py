@@ -97,10 +97,13 @@ def _whisper(model: CpuWhisper | EncoderDecoderModel) -> PromptedRecognizer:
 def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> None:
     """Send requests of each kind and size, to compile kernels and to detect missing rows."""
     generator = np.random.default_rng(0)
-    sizes = len(WARM_TOKENS)
+    lengths_s: Sequence[int] = WARM_SECONDS
+    token_counts: Sequence[int] = WARM_TOKENS
     if on_cpu():
-        sizes = 1
-    for seconds in WARM_SECONDS[:sizes]:
+        # No kernels are compiled, so one request of each kind shows whether rows are missing.
+        lengths_s = WARM_SECONDS[:1]
+        token_counts = WARM_TOKENS[:1]
+    for seconds in lengths_s:
         noise = generator.standard_normal(seconds * SAMPLE_RATE).astype(np.float32)
         # Silence would not be transcribed.
         audio = noise * 0.01
@@ -110,7 +113,7 @@ def warm_up(engines: Engines, heads: Sequence[tuple[int, int]], window: int) -> 
     # The draft and at least one more token must fit into the window.
     longest = window - _WARM_DRAFT - 1
     rows: tuple[Row, ...] = ("predicting", "emitted")
-    for count, row in product(WARM_TOKENS[:sizes], rows):
+    for count, row in product(token_counts, rows):
         # The text begins differently each time, because a common prefix would be cached.
         text = f"{count} {row} {'warm up ' * count}"
         ids = tuple(engines.tokenizer.encode(text))

@@ -63,12 +63,14 @@ def open_stream(
 def _target_stream(
     resolved: Resolved, engines: Engines, source: Language, target: Language, context: str
 ) -> TargetStream:
+    """Build the translator into one target, with its own stopwatch and history."""
     config = resolved.config
     prompt = config.prompt
     watch = Stopwatch()
     policy = config.policy_for(target.code)
     readout = None
-    # Without a gate, rows still show the source words of emitted tokens.
+    # A policy that reads only tokens needs no rows. If there is a head set, rows are read
+    # nevertheless, because they show the source words of emitted tokens.
     if policy.reads != "tokens" or target.code in resolved.head_sets:
         readout = resolved.readout(source, target)
     builder = PromptBuilder.of(engines.tokenizer, prompt, source, target, context)

@@ -158,8 +158,10 @@ class RowComputer:
         return slot
 
     def _layer(self, tap: Any, at: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """Return the weights of the tapped heads for the queries ``at`` their places."""
         keys = tap.keys(self._tables[tap.group, tap.keys.page], tap.key_heads[None, :, None])
         impl = tap.layer.impl
+        # Not every attention backend of vLLM supports sinks and soft caps.
         sinks = getattr(impl, "sinks", None)
         if sinks is not None:
             sinks = sinks[tap.heads]

@@ -218,7 +218,10 @@ def _need(config: AgentConfig, role: str, models: ModelsConfig) -> Need:
 def _shares(
     needs: Mapping[str, Need], written: Mapping[str, float], total: float, usable: float
 ) -> dict[str, float]:
-    """Return the shares: each engine gets the memory to start, and the caches divide the rest."""
+    """Return the shares: each engine gets the memory to start, and the caches divide the rest.
+
+    The result is empty if the engines do not fit.
+    """
     for role, share in written.items():
         if share * total < needs[role].least:
             return {}
@@ -228,6 +231,7 @@ def _shares(
     left -= sum(need.least + need.encoder + total / _GRAIN for need in planned.values())
     if left < 0:
         return {}
+    # ``least`` includes the cache for one request of each engine.
     largest_caches = sum(need.requests - need.request for need in planned.values())
     part = 0.0
     if largest_caches:

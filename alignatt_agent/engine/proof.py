@@ -28,15 +28,15 @@ GPU_MODES: Mapping[str, Mapping[str, Any]] = {
 CPU_MODES = {EAGER: GPU_MODES[EAGER], "compiled": {"enforce_eager": False}}
 MODES = {**GPU_MODES, **CPU_MODES}
 
-_ELSEWHERE = ("enforce_eager", "max_model_len", SHARE)
-"""Engine arguments that do not change rows."""
+_WITHOUT_EFFECT = ("enforce_eager", "max_model_len", SHARE)
+"""Engine arguments that do not change rows, so a verdict is also valid with other values."""
 
 
 def subject(model: ModelConfig, heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the subject of a verdict, which is valid only for an equal subject."""
+    """Return everything that can change rows; a verdict is valid only for an equal subject."""
     path = Path(model.path)
     checkpoint = fingerprint(path) if path.is_dir() else f"{path}@{model.revision}"
-    engine = {key: value for key, value in model.engine.items() if key not in _ELSEWHERE}
+    engine = {key: value for key, value in model.engine.items() if key not in _WITHOUT_EFFECT}
     return {
         "device": device(),
         "versions": versions(),

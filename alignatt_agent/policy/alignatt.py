@@ -75,8 +75,10 @@ class AlignAtt(Policy):
             return Decision(0, StopReason.DRAFT_END)
         scan, reason = self._scanned(draft, frontier)
         closed = reason is not None
-        # The last row of a closed scan is that of the rejected token.
-        accepted = len(scan.peaks) - closed
+        accepted = len(scan.peaks)
+        if closed:
+            # The last row of a closed scan is that of the rejected token.
+            accepted -= 1
         # Agreement can only shorten the accepted prefix. The engine has no earlier drafts and
         # cannot test it, so ``closed`` remains the result of the rows.
         if self.drafts > 1:
@@ -94,10 +96,12 @@ class AlignAtt(Policy):
 
     def _scanned(self, draft: Draft, frontier: int) -> tuple[Scan, StopReason | None]:
         """Scan a draft up to the first rejected token; return the scan and the reason."""
-        if draft.rows is None or len(draft.rows.source) != len(draft.token_ids):
+        token_count = len(draft.token_ids)
+        if draft.rows is None or len(draft.rows.source) != token_count:
+            row_count = 0 if draft.rows is None else len(draft.rows.source)
             raise ValueError(
-                f"expected {len(draft.token_ids)} attention rows, one per drafted token, got "
-                f"{draft.rows and len(draft.rows.source)}: draft with a readout"
+                f"expected {token_count} attention rows, one per drafted token, got {row_count}: "
+                "draft with a readout"
             )
         scan = Scan(self, frontier)
         # First failure: the tokens after a rejected token were decoded with it, so they are not

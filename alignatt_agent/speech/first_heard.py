@@ -42,7 +42,7 @@ def first_heard(
 
 
 def _latest_ends(words: Sequence[str], now: float) -> list[float]:
-    """Return the latest time at which each word can have ended, if the later ones are over."""
+    """Return the latest end of each word: the words after it have also been spoken by ``now``."""
     latest_ends = [now + GUESSED_S]
     spoken_s = 0.0
     for word in reversed(words[:-1]):

@@ -203,8 +203,9 @@ def first_line(
     """
     accepted_text = text(before).lstrip()
     previous_text = accepted_text
-    for k in range(len(draft.token_ids)):
-        token_ids = [*before, *draft.token_ids[: k + 1]]
+    for position in range(len(draft.token_ids)):
+        # A token alone may be part of a character, so the whole text is decoded.
+        token_ids = [*before, *draft.token_ids[: position + 1]]
         new_text = text(token_ids).lstrip()
         if _LINE_BREAK.search(new_text) is None:
             previous_text = new_text
@@ -212,15 +213,16 @@ def first_line(
         line = _LINE_BREAK.split(new_text, maxsplit=1)[0]
         # Text before the break in this token, but never again text that is already accepted.
         begin = max(len(accepted_text), len(previous_text))
-        rest = ids(line[begin:].rstrip())
-        return _cut_draft(draft, k, rest)
+        line_end = ids(line[begin:].rstrip())
+        return _cut_draft(draft, position, line_end)
     return draft
 
 
-def _cut_draft(draft: Draft, k: int, rest: Sequence[int]) -> Draft:
-    """Return the first ``k`` tokens of ``draft`` and ``rest``, the text of token ``k``."""
-    places = [*range(k)]
-    places += [k] * len(rest)
+def _cut_draft(draft: Draft, position: int, line_end: Sequence[int]) -> Draft:
+    """Return the tokens before ``position``, and ``line_end``, the text of the token there."""
+    places = [*range(position)]
+    # All tokens of this text have the row and the probability of the token that contained it.
+    places += [position] * len(line_end)
     rows = draft.rows
     if rows is not None:
         rows = rows[np.array(places, np.intp)]
@@ -229,7 +231,7 @@ def _cut_draft(draft: Draft, k: int, rest: Sequence[int]) -> Draft:
         probabilities = tuple(draft.probabilities[place] for place in places)
     return replace(
         draft,
-        token_ids=(*draft.token_ids[:k], *rest),
+        token_ids=(*draft.token_ids[:position], *line_end),
         rows=rows,
         probabilities=probabilities,
         ended=True,
