@@ -88,7 +88,7 @@ class TargetResults:
         return curves
 
     def comparisons(self) -> Iterator[dict[str, Any]]:
-        """Compare operating points with the curves of rivals, and rivals with their own curves."""
+        """Compare operating points and rivals, each with the curves of the other side."""
         curves = self.curves
         for point in self.operating_points:
             rivals = {curve: names for curve, names in curves.items() if curve != point.curve}

@@ -119,6 +119,7 @@ class Resampled:
     """Scores of runs, over all segments and on resamples of them that all runs share."""
 
     def __init__(self, runs: Mapping[str, SegmentScores]) -> None:
+        # Fails unless all runs have the same number of segments.
         (count,) = {len(scores.bleu) for scores in runs.values()}
         block_of_segment = np.arange(count) // BLOCK
         blocks = math.ceil(count / BLOCK)
@@ -165,9 +166,9 @@ class Resampled:
         """Return a score of several runs in every resample, ``[resamples, runs]``."""
         return np.stack([self._scores[run][score] for run in runs], axis=1)
 
-    def difference(self, run: str, other: str, score: str) -> Estimate:
-        """Return the score of ``run`` minus that of ``other``."""
-        differences = self._scores[run][score] - self._scores[other][score]
+    def difference(self, run: str, baseline: str, score: str) -> Estimate:
+        """Return the score of ``run`` minus that of ``baseline``."""
+        differences = self._scores[run][score] - self._scores[baseline][score]
         return interval(differences[0], differences[1:])
 
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:

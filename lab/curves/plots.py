@@ -66,9 +66,9 @@ def draw_all(panels: Sequence[Panel], folder: Path, note: str) -> None:
 
 
 def _draw(plt: Any, panels: Sequence[Panel], latency: str, quality: str, note: str) -> Any:
-    """Return a figure with a column per panel: all qualities above, the enlarged upper part below.
+    """Return a figure with one column per panel; the lower row enlarges the best qualities.
 
-    All panels share the axis of latency, and the panels of a row that of quality.
+    All axes share the range of latency, and the axes of a row share that of quality.
     """
     figure, rows = plt.subplots(
         2,
@@ -116,14 +116,17 @@ def _legend(figure: Any, row: Sequence[Any]) -> None:
 def style(curve: str) -> tuple[str, str]:
     """Return color and marker of a curve, by its place in the grid."""
     place = curve_names().index(curve)
-    return _COLORS[place % len(_COLORS)], _MARKERS[place % len(_MARKERS)]
+    color = _COLORS[place % len(_COLORS)]
+    marker = _MARKERS[place % len(_MARKERS)]
+    return color, marker
 
 
 def _panel(axes: Any, panel: Panel, latency: str, quality: str) -> None:
     for curve, runs in panel.curves.items():
         _curve(axes, panel.scores, curve, runs, latency, quality)
     for label, run in panel.points.items():
-        x, y = panel.scores.value(run, latency) / 1000, panel.scores.value(run, quality)
+        x = panel.scores.value(run, latency) / 1000
+        y = panel.scores.value(run, quality)
         axes.plot(
             x,
             y,
@@ -152,15 +155,18 @@ def _curve(
 ) -> None:
     """Draw all points of a curve, its Pareto front, and the front's band."""
     color, marker = style(curve)
-    x, y = scores.values(runs, latency), scores.values(runs, quality)
-    best = front(x, y)
-    axes.scatter(x / 1000, y, s=9, color=color, alpha=0.3, linewidths=0)
-    axes.plot(
-        x[best] / 1000, y[best], color=color, marker=marker, markersize=5, lw=1.8, label=curve
-    )
+    x_ms = scores.values(runs, latency)
+    y = scores.values(runs, quality)
+    x = x_ms / 1000
+    axes.scatter(x, y, s=9, color=color, alpha=0.3, linewidths=0)
+    best = front(x_ms, y)
+    axes.plot(x[best], y[best], color=color, marker=marker, markersize=5, lw=1.8, label=curve)
     if len(best) > 1:
-        places = np.linspace(x[best[0]], x[best[-1]], _PLACES)
-        _band(axes, scores.front_at(runs, latency, quality, places)[1:], places, color)
+        fastest, slowest = x_ms[best[0]], x_ms[best[-1]]
+        places = np.linspace(fastest, slowest, _PLACES)
+        fronts = scores.front_at(runs, latency, quality, places)
+        # The first front is that of the set itself.
+        _band(axes, fronts[1:], places, color)
 
 
 def _band(axes: Any, fronts: Array, places: Array, color: str) -> None:

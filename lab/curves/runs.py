@@ -143,6 +143,7 @@ def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
             for future in tqdm(futures, f"{streams} streams at once", unit="talk"):
                 future.result()
         except BaseException:
+            # Otherwise, all waiting talks would be streamed before the error is raised.
             pool.shutdown(cancel_futures=True)
             raise
 

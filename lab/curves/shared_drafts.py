@@ -39,8 +39,10 @@ class Segment:
 
     def after(self, path: Ids) -> Draft | None:
         """Return the rest of the draft after ``path``, or ``None`` if it does not continue it."""
-        shared, drafted = path[: len(self.start)], path[len(self.start) :]
-        if shared != self.start or self.draft.token_ids[: len(drafted)] != drafted:
+        if path[: len(self.start)] != self.start:
+            return None
+        drafted = path[len(self.start) :]
+        if self.draft.token_ids[: len(drafted)] != drafted:
             return None
         # If the path is the whole draft, only the end of the draft says how it continues.
         if len(drafted) == len(self.draft.token_ids) and not self.draft.ended:

@@ -110,6 +110,7 @@ class Bench:
 
         A draft can be shared only from its first token on, and rules accept different tokens.
         """
+        # The list waits for all sentences and raises their errors.
         list(pool.map(self._prime, self.sources))
 
     def _prime(self, source: str) -> None:
@@ -235,8 +236,10 @@ def wrong_numbers(bench: Bench) -> list[dict[str, Any]]:
             row[kind] = len(places)
         rows.append(row)
         for place in wrong["stream_only"]:
-            source, offline = texts["source"][place], texts[OFFLINE][place]
-            print(f"{label}: {source} | {offline} | {texts[label][place]}")
+            source = texts["source"][place]
+            offline = texts[OFFLINE][place]
+            streamed = texts[label][place]
+            print(f"{label}: {source} | {offline} | {streamed}")
     headers = (f"en-{target}, {len(SENTENCES)} numbers", "wrong off-line", "wrong only streamed")
     cells = [[row["rule"], str(row["offline"]), str(row["stream_only"])] for row in rows]
     print(commands.table(cells, headers))

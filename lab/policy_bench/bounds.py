@@ -70,6 +70,7 @@ class Search:
         self._words = timed(source.split())
         self._step = step
         self._spaced = direction.target.spaced
+        # A translator does not return its draft, so the policy notes what it sees.
         self._seen: dict[str, Any] = {}
         self._translators: dict[int, Any] = {}
         self._scores: dict[str, float] = {}
@@ -124,7 +125,7 @@ class Search:
 
     def _pruned(self, plans: Sequence[Plan], heard: int) -> list[Plan]:
         """Return the best plans of each price; a plan may be among the best of several prices."""
-        # Of plans that accepted the same tokens, the earliest one is the best at every price.
+        # Of plans that accepted the same tokens, the earliest one has the least lag.
         earliest: dict[tuple[int, ...], Plan] = {}
         for plan in plans:
             accepted = plan.state.utterance.accepted
@@ -157,7 +158,7 @@ class Search:
         per_unit = words / max(length, 1)
         heard_later: list[int] = []
         for place in range(emitted, length):
-            # The rest is spread evenly, as in ``Output.lag``, but comes after the next update.
+            # The rest is spread evenly, but comes with the next update at the earliest.
             even = round(place * per_unit)
             heard_later.append(min(words, max(heard + self._step, even)))
         heard_so_far = plan.output.heard_in(self._spaced)

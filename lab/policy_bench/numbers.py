@@ -7,9 +7,8 @@ from typing import Any
 
 import yaml
 
-SENTENCES: list[dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_suffix(".yaml")
+SENTENCES: list[dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 """The sentences of ``numbers.yaml``."""
 
 

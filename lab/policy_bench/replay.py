@@ -116,7 +116,10 @@ class Output:
 
     def adding(self, units: Sequence[str], heard: int) -> Output:
         """Append the units of one update."""
-        return Output(self.units + tuple(units), self.heard + (heard,) * len(units))
+        return Output(
+            units=(*self.units, *units),
+            heard=self.heard + (heard,) * len(units),
+        )
 
     @property
     def text(self) -> str:
@@ -146,6 +149,7 @@ class Output:
         """Return the words heard at each unit, or at each character of an unspaced script."""
         heard: list[int] = []
         for unit, words in zip(self.units, self.heard, strict=True):
+            # A unit contains the space before it.
             repeats = 1 if spaced else len(unit.strip())
             heard += [words] * repeats
         return heard

@@ -26,8 +26,11 @@ def shares(draft: Draft, edge: int) -> list[float]:
     """Return, for each token, the attention before ``edge`` over that on the whole source."""
     if draft.rows is None:
         return []
-    mean_rows = head_mean(draft.rows.source)
-    return [float(row[:edge].sum() / max(row.sum(), _LEAST_SUM)) for row in mean_rows]
+    token_shares: list[float] = []
+    for row in head_mean(draft.rows.source):
+        total = max(row.sum(), _LEAST_SUM)
+        token_shares.append(float(row[:edge].sum() / total))
+    return token_shares
 
 
 def _leading(values: Iterable[float], accepts: Callable[[float], bool]) -> int:
@@ -96,8 +99,11 @@ class Certain(AlignAtt):
         """Return the certainty of each token: the largest weight of its row over its sum."""
         if draft.rows is None:
             return []
-        mean_rows = head_mean(draft.rows.source)
-        return [float(row.max() / max(row.sum(), _LEAST_SUM)) for row in mean_rows]
+        certainties: list[float] = []
+        for row in head_mean(draft.rows.source):
+            total = max(row.sum(), _LEAST_SUM)
+            certainties.append(float(row.max() / total))
+        return certainties
 
 
 class Probable(Certain):
@@ -150,7 +156,8 @@ class WithoutStop(AlignAtt):
         # The end of a draft counts as a space.
         pieces = (*self.sentence.pieces(draft.token_ids), " ")
         for place in range(decision.accepted):
-            piece, following = pieces[place].rstrip(), pieces[place + 1]
+            piece = pieces[place].rstrip()
+            following = pieces[place + 1]
             # The stops of "3.5" and "example.org" do not end a sentence.
             is_before_space = piece.endswith(STOPS) and following[:1].isspace()
             if is_before_space or piece.endswith(WIDE_STOPS):
@@ -189,9 +196,8 @@ CLASSES: dict[str, type[Policy]] = {
     "without_stop": WithoutStop,
 }
 
-RULES: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_suffix(".yaml")
+RULES: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 """Settings of each rule, by the label that tables show."""
 
 
