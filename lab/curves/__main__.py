@@ -39,9 +39,9 @@ from pathlib import Path
 
 from alignatt_agent.cli import report_errors
 from alignatt_agent.cluster.connection import add_options, options_of
-from alignatt_agent.config.agent_config import ConfigError, parse_overrides
+from alignatt_agent.config.agent_config import AgentConfig, ConfigError, parse_overrides
 from alignatt_agent.config.command_line import shared_options
-from alignatt_agent.evaluation.plan import plan
+from alignatt_agent.evaluation.plan import EvalRun, plan
 from alignatt_agent.evaluation.plots import pyplot
 from alignatt_agent.types import AlignAttError
 from lab import commands
@@ -60,8 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
         devset={"default": Path("micro_models/devset")},
         output={"required": True},
     )
-    counts = (f"{size} has {len(sweep(size))}" for size in SIZES)
-    text = f"size of the grid: {', '.join(counts)} runs per target; default %(default)s"
+    counts = ", ".join(f"{size} has {len(sweep(size))}" for size in SIZES)
+    text = f"size of the grid: {counts} runs per target; default %(default)s"
     add("--points", choices=SIZES, default="full", help=text)
     text = "run only these points and the operating points, without ablations; default: all points"
     add("--only", nargs="+", metavar="NAME", default=[], help=text)
@@ -85,10 +85,13 @@ class CurvesError(AlignAttError):
 
 def study_from(arguments: argparse.Namespace) -> Study:
     """Create the study, after all checks that need no model."""
+    # A missing matplotlib is an error now, not after hours of streaming.
     pyplot()
     sweep(arguments.points, arguments.only)  # refuses unknown names
-    plans = {
-        name: plan(
+    plans: dict[str, list[EvalRun]] = {}
+    bases: dict[str, AgentConfig] = {}
+    for name in OPERATING:
+        plans[name] = plan(
             agent="alignatt4llm",
             configs=[getattr(arguments, f"config_{name}")],
             overrides=parse_overrides(arguments.overrides),
@@ -97,11 +100,10 @@ def study_from(arguments: argparse.Namespace) -> Study:
             devset=arguments.devset,
             output=arguments.output,
         )
-        for name in OPERATING
-    }
+        bases[name] = plans[name][0].choice.config
     return Study(
         plans=plans["low"],
-        bases={name: runs[0].choice.config for name, runs in plans.items()},
+        bases=bases,
         output=arguments.output,
         size=arguments.points,
         only=arguments.only,

@@ -22,17 +22,15 @@ from alignatt_agent.evaluation.cache import ResultCache, key_of
 from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talk
 from alignatt_agent.machine.packages import versions
-from alignatt_agent.types import AttentionRows, Draft, FloatArray, Transcript
+from alignatt_agent.types import Draft, FloatArray, Transcript
 from alignatt_agent.types.engines import AlignedItem, DraftRequest, TranslationEngine
-from lab.curves.shared_drafts import SharedDrafts
+from lab.curves.shared_drafts import DRAFT_FORM, SharedDrafts, form_of
 
 T = TypeVar("T")
 
 StartEngines = Callable[[ModelsConfig, Sequence[tuple[int, int]], str], Engines]
 
-# A pickle names its class but not the fields, so results of an older form must not be used.
-_SPEECH_FORM = repr([(kind, kind.__slots__) for kind in (AlignedItem, Transcript)])
-_DRAFT_FORM = repr([(kind, kind.__slots__) for kind in (AttentionRows, Draft)])
+_SPEECH_FORM = form_of(AlignedItem, Transcript)
 
 
 class TimedCache(ResultCache):
@@ -41,7 +39,7 @@ class TimedCache(ResultCache):
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(path)
         self._lock = threading.Lock()
-        self._busy: dict[bytes, threading.Lock] = {}
+        self._computing: dict[bytes, threading.Lock] = {}
         self._clock = clock
         self.spent = 0.0  # seconds that all results took to compute, cached ones included
         self.computed = 0  # results that were not cached
@@ -52,21 +50,23 @@ class TimedCache(ResultCache):
         A thread that needs a result that another thread computes waits for it.
         """
         with self._lock:
-            busy = self._busy.setdefault(key, threading.Lock())
-        with busy:
+            # A lock per result, so that threads can compute different results at the same time.
+            computing = self._computing.setdefault(key, threading.Lock())
+        with computing:
             with self._lock:
                 stored: tuple[T, float] | None = self.get(key)
             if stored is None:
                 begin = self._clock()
-                value = compute()
-                stored = value, self._clock() - begin
+                result = compute()
+                stored = result, self._clock() - begin
                 with self._lock:
                     self.put(key, stored)
                     self.computed += 1
+        result, seconds = stored
         with self._lock:
-            self._busy.pop(key, None)
-            self.spent += stored[1]
-        return stored[0]
+            self._computing.pop(key, None)
+            self.spent += seconds
+        return result
 
 
 class CachedSpeech:
@@ -110,7 +110,7 @@ class CachedDrafts:
         prompt = request.prompt
         key = key_of(
             "draft",
-            _DRAFT_FORM,
+            DRAFT_FORM,
             self._name,
             np.asarray(prompt.token_ids, np.int64).tobytes(),
             prompt.source_start,
@@ -132,6 +132,16 @@ class EngineSetup:
     shared: bool = False  # whether policies share parts of drafts, which are then not timed
 
 
+def _engine_names(resolved: Resolved) -> dict[str, str]:
+    """Return what the results of each model depend on: checkpoint, precision and versions."""
+    packages = versions()
+    names: dict[str, str] = {}
+    for role, identity in resolved.identities().items():
+        dtype = getattr(resolved.checkpoints, role).dtype
+        names[role] = f"{identity}:{dtype}:{packages['vllm']}:{packages['torch']}"
+    return names
+
+
 class CachedRuntime(Runtime):
     """A runtime that uses the cached engines of ``open`` for any configuration."""
 
@@ -142,21 +152,22 @@ class CachedRuntime(Runtime):
         """Load the engines of a sweep behind the cache."""
         if self.cache is None:
             self.cache = TimedCache(setup.cache)
-        resolved, known = self.resolve(setup.config), versions()
-        models = resolved.checkpoints
-        names = {
-            role: f"{name}:{getattr(models, role).dtype}:{known['vllm']}:{known['torch']}"
-            for role, name in resolved.identities().items()
-        }
+        cache = self.cache
+        resolved = self.resolve(setup.config)
+        names = _engine_names(resolved)
         start = setup.start or self.load_engines
-        engines = start(models, setup.heads, setup.config.speech.recognizer)
-        kind = SharedDrafts if setup.shared else CachedDrafts
+        engines = start(resolved.checkpoints, setup.heads, setup.config.speech.recognizer)
+        aligner: CachedSpeech | None = None
+        if engines.aligner is not None:
+            # Without a model of its own, the aligner uses the recognizer's.
+            name = names.get("aligner", names["asr"])
+            aligner = CachedSpeech(engines.aligner, cache, name)
+        drafts = SharedDrafts if setup.shared else CachedDrafts
         self._cached = replace(
             engines,
-            asr=CachedSpeech(engines.asr, self.cache, names["asr"]),
-            aligner=engines.aligner
-            and CachedSpeech(engines.aligner, self.cache, names.get("aligner", names["asr"])),
-            translation=kind(engines.translation, self.cache, names["translation"]),
+            asr=CachedSpeech(engines.asr, cache, names["asr"]),
+            aligner=aligner,
+            translation=drafts(engines.translation, cache, names["translation"]),
         )
         return self._cached
 
@@ -209,6 +220,7 @@ def _engine_seconds(cache: TimedCache) -> Iterator[None]:
             record.msg = json.dumps(line)
         return True
 
+    # A logger's filters see a record before the handlers write it.
     METRICS_LOGGER.addFilter(rewrite)
     try:
         yield

@@ -13,7 +13,15 @@ from alignatt_agent.evaluation.statistics import LEVEL
 from lab.commands import table, write_json
 from lab.curves.cached_agent import CachedAgent, StartEngines
 from lab.curves.grid import Point, Size, ablations, curve_names, sweep
-from lab.curves.pareto import BLOCK, LATENCIES, QUALITIES, RESAMPLES, Resampled, compare
+from lab.curves.pareto import (
+    BLOCK,
+    LATENCIES,
+    QUALITIES,
+    RESAMPLES,
+    Resampled,
+    SegmentScores,
+    compare,
+)
 from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
 from lab.local_jobs import job_runner
@@ -43,9 +51,91 @@ class Study:
     def __post_init__(self) -> None:
         if self.streams < 1:
             raise ConfigError(f"--streams {self.streams}: expected a number of talks, 1 or more")
-        low, high = ((base.models, base.speech.recognizer) for base in self.bases.values())
-        if low != high:
+        low, high = self.bases.values()
+        if low.models != high.models or low.speech.recognizer != high.speech.recognizer:
             raise ConfigError("the low and high configurations must use the same models")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResults:
+    """The scored runs of one target.
+
+    Attributes:
+        target: code of the target language.
+        points: points of the sweep, each with the curve that it is on for this target.
+        variants: points of the ablations.
+        scores: scores of the runs of all points, by the names of points.
+    """
+
+    target: str
+    points: Sequence[Point]
+    variants: Sequence[Point]
+    scores: Resampled
+
+    @property
+    def operating_points(self) -> list[Point]:
+        """Return the points of the two configurations."""
+        return [point for point in self.points if not point.settings]
+
+    @property
+    def curves(self) -> dict[str, list[str]]:
+        """Return the names of each curve's runs, in the order of legends and tables."""
+        curves: dict[str, list[str]] = {}
+        for curve in curve_names():
+            names = [point.name for point in self.points if point.curve == curve]
+            if names:
+                curves[curve] = names
+        return curves
+
+    def comparisons(self) -> Iterator[dict[str, Any]]:
+        """Compare operating points and rivals, each with the curves of the other side."""
+        curves = self.curves
+        for point in self.operating_points:
+            rivals = {curve: names for curve, names in curves.items() if curve != point.curve}
+            yield from compare(self.target, self.scores, point.label, point.name, rivals)
+        # If all points of a rival are slower than an operating point, the rival's front has no
+        # value there. The operating points' curve may have one at the rival's points.
+        operating_curves: dict[str, list[str]] = {}
+        for point in self.operating_points:
+            operating_curves[point.curve] = curves[point.curve]
+        for point in self.points:
+            if point.curve not in operating_curves:
+                label = f"{point.curve}, {point.label}"
+                yield from compare(self.target, self.scores, label, point.name, operating_curves)
+
+    def differences(self) -> Iterator[dict[str, Any]]:
+        """Yield the scores of each operating point minus those of each point of a rival."""
+        for point in self.operating_points:
+            for rival in self.points:
+                if rival.curve != point.curve:
+                    yield self._difference(point, rival)
+
+    def _difference(self, point: Point, rival: Point) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "target": self.target,
+            "point": point.label,
+            "curve": rival.curve,
+            "label": rival.label,
+        }
+        for score in FIGURES:
+            row[score] = self.scores.difference(point.name, rival.name, score).as_json()
+        return row
+
+    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+        """Return the scores of points with their intervals."""
+        rows: list[dict[str, Any]] = []
+        for point in points:
+            row: dict[str, Any] = {"name": point.name, "curve": point.curve, "label": point.label}
+            for score in FIGURES:
+                row[score] = self.scores.interval(point.name, score).as_json()
+            rows.append(row)
+        return rows
+
+    def panel(self) -> Panel:
+        """Return the content of the target's panel in the figures."""
+        title = f"English to {language(self.target).name}"
+        operating_names = {point.label: point.name for point in self.operating_points}
+        return Panel(title, self.scores, self.curves, operating_names)
 
 
 def conduct(
@@ -54,57 +144,69 @@ def conduct(
     """Stream, score, compare and draw; finished results are kept."""
     folder = study.output
     targets = [plan.target for plan in study.plans]
-    derived = folder / "ablation" / "head_sets"
-    variants = [] if study.only else ablations(study.bases["low"], targets, derived)
+    variants: list[Point] = []
+    if not study.only:
+        head_set_folder = folder / "ablation" / "head_sets"
+        variants = ablations(study.bases["low"], targets, head_set_folder)
     points = sweep(study.size, study.only)
-    main = runs_of(points, study.plans, study.bases, folder / "runs")
-    changed = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
+    sweep_runs = runs_of(points, study.plans, study.bases, folder / "runs")
+    ablation_runs = runs_of(variants, study.plans, study.bases, folder / "ablation" / "runs")
+    # Workers on a cluster need not share a file system.
     cache = None if cluster else folder / "cache.sqlite"
     with job_runner(cluster, len(study.plans[0].devset.talks), CachedAgent.shutdown) as runner:
-        for runs in (main, changed):
+        for runs in (sweep_runs, ablation_runs):
             stream(runner, runs, start_engines, cache, study.streams)
-    segments = score_all([*main, *changed])
+    scored = score_all([*sweep_runs, *ablation_runs])
 
-    entries, rows = {}, {}
+    results = [_results(target, points, variants, scored) for target in targets]
+    content = _content(study, results)
+    write_json(folder / "curves.json", content)
+    panels = [result.panel() for result in results]
+    draw_all(panels, folder, note(study))
+    return content
+
+
+def _results(
+    target: str,
+    points: Sequence[Point],
+    variants: Sequence[Point],
+    scored: Sequence[tuple[EvalRun, SegmentScores]],
+) -> TargetResults:
+    """Collect the runs of one target from those of all targets."""
+    runs: dict[str, EvalRun] = {}
+    segments: dict[str, SegmentScores] = {}
+    for run, scores in scored:
+        if run.target == target:
+            runs[run.name] = run
+            segments[run.name] = scores
+    points_on_curves: list[Point] = []
+    for point in points:
+        # Targets may have different policies, so an operating point's curve depends on the target.
+        curve = curve_of(point, runs[point.name])
+        points_on_curves.append(replace(point, curve=curve))
+    return TargetResults(target, points_on_curves, variants, Resampled(segments))
+
+
+def _content(study: Study, results: Sequence[TargetResults]) -> dict[str, Any]:
+    """Return the content of ``curves.json``."""
+    runs_by_target: dict[str, Any] = {}
+    ablation_by_target: dict[str, Any] = {}
     comparisons: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
-    panels = []
-    for target in targets:
-        pairs = zip(points, (run for run in main if run.target == target), strict=True)
-        mine = [replace(point, curve=curve_of(point, run)) for point, run in pairs]
-        scores = Resampled({run.name: found for run, found in segments if run.target == target})
-        every = {curve: [x.name for x in mine if x.curve == curve] for curve in curve_names()}
-        curves = {curve: names for curve, names in every.items() if names}
-        operating = [point for point in mine if not point.settings]
-        own = {point.curve for point in operating}
-        for point in operating:
-            rivals = {curve: names for curve, names in curves.items() if curve != point.curve}
-            comparisons += compare(target, scores, point.label, point.name, rivals)
-        for point in mine:  # a rival whose every point is slower than the operating one
-            if point.curve not in own:
-                ours, label = (
-                    {curve: curves[curve] for curve in own},
-                    f"{point.curve}, {point.label}",
-                )
-                comparisons += compare(target, scores, label, point.name, ours)
-        rivals_of = [(one, two) for one in operating for two in mine if two.curve != one.curve]
-        differences += [_difference(target, scores, one, two) for one, two in rivals_of]
-        entries[target] = {"runs": [_entry(point, scores) for point in mine]}
-        if variants:
-            rows[target] = [_entry(point, scores) for point in variants]
-        stars = {point.label: point.name for point in operating}
-        panels.append(Panel(f"English to {language(target).name}", scores, curves, stars))
-    content = {
+    for result in results:
+        runs_by_target[result.target] = {"runs": result.rows(result.points)}
+        if result.variants:
+            ablation_by_target[result.target] = result.rows(result.variants)
+        comparisons += result.comparisons()
+        differences += result.differences()
+    return {
         "signature": study.plans[0].signature,
         "note": note(study),
-        "targets": entries,
-        "ablation": rows,
+        "targets": runs_by_target,
+        "ablation": ablation_by_target,
         "dominance": {"method": METHOD, "comparisons": comparisons},
         "differences": differences,
     }
-    write_json(folder / "curves.json", content)
-    draw_all(panels, folder, note(study))
-    return content
 
 
 def note(study: Study) -> str:
@@ -112,50 +214,53 @@ def note(study: Study) -> str:
     plan = study.plans[0]
     devset = plan.devset
     talks = f"{len(devset.talks)} talks, {len(devset.segments)} segments, {devset.seconds:.0f} s"
-    label = f"{plan.signature['label']}; " if "label" in plan.signature else ""
+    if "label" in plan.signature:
+        talks = f"{plan.signature['label']}; {talks}"
     times = "seconds of engines with whole drafts, no early stop"
     if study.streams > 1:
+        # Shared drafts are not timed, see ``EngineSetup``.
         times = f"seconds of recognition alone, {study.streams} talks at once"
-    return (
-        f"{label}{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; CA: {times}"
-    )
-
-
-def _entry(point: Point, scores: Resampled) -> dict[str, Any]:
-    found = {score: scores.interval(point.name, score).as_json() for score in FIGURES}
-    return {"name": point.name, "curve": point.curve, "label": point.label, **found}
-
-
-def _difference(target: str, scores: Resampled, point: Point, rival: Point) -> dict[str, Any]:
-    found = {x: scores.difference(point.name, rival.name, x).as_json() for x in FIGURES}
-    run = {"target": target, "point": point.label, "curve": rival.curve, "label": rival.label}
-    return {**run, **found}
+    return f"{talks}; bands: 95 % paired bootstrap over blocks of {BLOCK} segments; CA: {times}"
 
 
 def tables(content: Mapping[str, Any]) -> Iterator[str]:
     """Format the comparisons of BLEU at equal LongYAAL-CU, and the ablations of each target."""
     yield "operating points and rivals against each other's front at the same LongYAAL-CU"
-    compared = content["dominance"]["comparisons"]
-    chosen = [x for x in compared if (x["latency"], x["quality"]) == ("cu_ms", "bleu")]
+    rows: list[list[str]] = []
+    for comparison in content["dominance"]["comparisons"]:
+        if (comparison["latency"], comparison["quality"]) != ("cu_ms", "bleu"):
+            continue
+        rows.append(_comparison_cells(comparison))
     headers = ("target", "point", "CU s", "BLEU", "rival", "margin", "interval", "dominates")
-    yield table([_against(item) for item in chosen], headers)
+    yield table(rows, headers)
     for target, variants in content["ablation"].items():
         yield f"\n{target}: the gate at the low point, one setting changed at a time"
-        rows = [
-            [
-                row["label"],
-                *(f"{row[score]['value']:.1f}" for score in QUALITIES),
-                *(f"{row[score]['value'] / 1000:.2f}" for score in LATENCIES),
-            ]
-            for row in variants
-        ]
-        yield table(rows, ("variant", "BLEU", "chrF", "CU s", "CA s"))
+        variant_rows = [_variant_cells(variant) for variant in variants]
+        yield table(variant_rows, ("variant", "BLEU", "chrF", "CU s", "CA s"))
 
 
-def _against(item: Mapping[str, Any]) -> list[str]:
-    latency, margin = f"{item['latency_ms'] / 1000:.2f}", item["margin"]
-    row = [item["target"], item["point"], latency, f"{item['ours']:.2f}", item["rival"]]
-    if margin["value"] is None:
-        return [*row, "", "", item["dominates"]]
-    ahead = "{value:+.2f},[{low:+.1f}; {high:+.1f}]".format(**margin).split(",")
-    return [*row, *ahead, item["dominates"]]
+def _comparison_cells(comparison: Mapping[str, Any]) -> list[str]:
+    margin = comparison["margin"]
+    margin_text, interval_text = "", ""
+    if margin["value"] is not None:
+        margin_text = f"{margin['value']:+.2f}"
+        interval_text = f"[{margin['low']:+.1f}; {margin['high']:+.1f}]"
+    return [
+        comparison["target"],
+        comparison["point"],
+        f"{comparison['latency_ms'] / 1000:.2f}",
+        f"{comparison['ours']:.2f}",
+        comparison["rival"],
+        margin_text,
+        interval_text,
+        comparison["dominates"],
+    ]
+
+
+def _variant_cells(variant: Mapping[str, Any]) -> list[str]:
+    cells = [variant["label"]]
+    cells += [f"{variant[quality]['value']:.1f}" for quality in QUALITIES]
+    for latency in LATENCIES:
+        seconds = variant[latency]["value"] / 1000
+        cells.append(f"{seconds:.2f}")
+    return cells

@@ -44,19 +44,26 @@ class SegmentScores:
     ) -> SegmentScores:
         """Collect the statistics of segments; ``None`` is a latency that is not defined."""
         # No public function returns sacreBLEU's statistics by segment.
-        found = [
-            metric._extract_corpus_statistics(predictions, [references])
-            for metric in (BLEU(tokenize=tokenizer), CHRF())
-        ]
-        return cls(*(np.asarray(part, np.float64) for part in (*found, cu_ms, ca_ms)))
+        bleu = BLEU(tokenize=tokenizer)._extract_corpus_statistics(predictions, [references])
+        chrf = CHRF()._extract_corpus_statistics(predictions, [references])
+        return cls(
+            bleu=np.asarray(bleu, np.float64),
+            chrf=np.asarray(chrf, np.float64),
+            # ``None`` becomes NaN.
+            cu_ms=np.asarray(cu_ms, np.float64),
+            ca_ms=np.asarray(ca_ms, np.float64),
+        )
 
     def corpus(self) -> dict[str, float]:
         """Return the scores over all segments."""
         ones = np.ones((1, len(self.bleu)))
-        return {key: float(value[0]) for key, value in self.resampled(ones).items()}
+        return {score: float(values[0]) for score, values in self.resampled(ones).items()}
 
     def resampled(self, weights: Array) -> dict[str, Array]:
-        """Return all scores of resamples, ``weights[resamples, segments]`` times each segment."""
+        """Return all scores of resamples, each ``[resamples]``.
+
+        ``weights``, ``[resamples, segments]``, says how often a resample contains each segment.
+        """
         return {
             "bleu": _scores(BLEU(), weights @ self.bleu),
             "chrf": _scores(CHRF(), weights @ self.chrf),
@@ -66,16 +73,17 @@ class SegmentScores:
 
 
 def _scores(metric: BLEU | CHRF, sums: Array) -> Array:
+    """Return the score of every row of summed statistics."""
     return np.asarray([metric._compute_score_from_stats(row).score for row in sums.tolist()])
 
 
 def _mean(values: Array, weights: Array) -> Array:
     """Mean of the defined values of every resample; NaN if none is defined."""
-    known = np.isfinite(values)
+    defined = np.isfinite(values)
+    totals = weights @ np.where(defined, values, 0.0)
+    counts = weights @ defined.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(
-            (weights @ np.where(known, values, 0.0)) / (weights @ known.astype(np.float64))
-        )
+        return np.asarray(totals / counts)
 
 
 def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
@@ -84,38 +92,46 @@ def front(latency: Array, quality: Array) -> npt.NDArray[np.intp]:
     A point is dominated by one that is at least as fast and at least as good, and better in one of
     the two; of equal points the first stays. Points with NaN are ignored.
     """
-    known = np.flatnonzero(np.isfinite(latency) & np.isfinite(quality))
-    order = known[np.lexsort((-quality[known], latency[known]))]
-    best = np.maximum.accumulate(quality[order])
-    return np.asarray(order[np.diff(best, prepend=-np.inf) > 0])
+    defined = np.flatnonzero(np.isfinite(latency) & np.isfinite(quality))
+    # Of equally fast points, the best one comes first.
+    order = defined[np.lexsort((-quality[defined], latency[defined]))]
+    # A point is on the front if it is better than all faster points.
+    best_so_far = np.maximum.accumulate(quality[order])
+    improves = np.diff(best_so_far, prepend=-np.inf) > 0
+    return np.asarray(order[improves])
 
 
-def at_latency(latency: Array, quality: Array, wanted: npt.ArrayLike) -> Array:
-    """Return the quality on the front at the ``wanted`` latencies.
+def at_latency(latency: Array, quality: Array, places: npt.ArrayLike) -> Array:
+    """Return the quality on the front at the latencies ``places``.
 
     Linear between neighbors on the front, and its best quality up to the slowest point; NaN before
     the fastest and after the slowest, where no run was measured.
     """
-    places = front(latency, quality)
-    if not len(places):
-        return np.full(np.shape(wanted), np.nan)
-    read = np.interp(wanted, latency[places], quality[places], left=np.nan)
-    return np.where(np.asarray(wanted) <= np.nanmax(latency), read, np.nan)
+    best = front(latency, quality)
+    if not len(best):
+        return np.full(np.shape(places), np.nan)
+    # To the right of the front, ``interp`` repeats the last quality.
+    on_front = np.interp(places, latency[best], quality[best], left=np.nan)
+    return np.where(np.asarray(places) <= np.nanmax(latency), on_front, np.nan)
 
 
 class Resampled:
     """Scores of runs, over all segments and on resamples of them that all runs share."""
 
     def __init__(self, runs: Mapping[str, SegmentScores]) -> None:
+        # Fails unless all runs have the same number of segments.
         (count,) = {len(scores.bleu) for scores in runs.values()}
-        block = np.arange(count) // BLOCK
-        blocks = -(-count // BLOCK)
+        block_of_segment = np.arange(count) // BLOCK
+        blocks = math.ceil(count / BLOCK)
+        # A resample draws as many blocks as there are, each with the same probability.
         drawn = np.random.default_rng(_SEED).multinomial(
             blocks, np.full(blocks, 1 / blocks), size=RESAMPLES
         )
         # The first row is the set itself, not a resample.
-        weights = np.concatenate([np.ones((1, count)), drawn[:, block]]).astype(np.float64)
-        self._scores = {name: scores.resampled(weights) for name, scores in runs.items()}
+        weights = np.concatenate([np.ones((1, count)), drawn[:, block_of_segment]])
+        self._scores: dict[str, dict[str, Array]] = {}
+        for name, scores in runs.items():
+            self._scores[name] = scores.resampled(weights.astype(np.float64))
 
     def value(self, run: str, score: str) -> float:
         """Return a score over all segments."""
@@ -130,30 +146,40 @@ class Resampled:
         """Return a score of several runs over all segments, ``[runs]``."""
         return np.array([self.value(run, score) for run in runs])
 
-    def front_at(
-        self, runs: Sequence[str], latency: str, quality: str, wanted: Array | str
-    ) -> Array:
+    def front_at(self, runs: Sequence[str], latency: str, quality: str, places: Array) -> Array:
         """Read the front of ``runs`` in every resample; the first one has all segments.
 
-        ``wanted`` are latencies, ``[places]``, or the run whose latency in each resample counts.
+        ``places`` are latencies, ``[places]``. Returns ``[resamples, places]``.
         """
-        x = np.stack([self._scores[run][latency] for run in runs], axis=1)
-        y = np.stack([self._scores[run][quality] for run in runs], axis=1)
-        places = self._scores[wanted][latency] if isinstance(wanted, str) else [wanted] * len(x)
-        return np.stack([at_latency(*row) for row in zip(x, y, places, strict=True)])
+        return self._fronts(runs, latency, quality, [places] * (1 + RESAMPLES))
 
-    def difference(self, run: str, other: str, score: str) -> Estimate:
-        """Return the score of ``run`` minus that of ``other``."""
-        found = self._scores[run][score] - self._scores[other][score]
-        return interval(found[0], found[1:])
+    def _fronts(
+        self, runs: Sequence[str], latency: str, quality: str, places: Sequence[Array] | Array
+    ) -> Array:
+        """Read the front of ``runs`` in every resample, at the latencies ``places[resample]``."""
+        resamples = zip(
+            self._stacked(runs, latency), self._stacked(runs, quality), places, strict=True
+        )
+        return np.stack([at_latency(*resample) for resample in resamples])
+
+    def _stacked(self, runs: Sequence[str], score: str) -> Array:
+        """Return a score of several runs in every resample, ``[resamples, runs]``."""
+        return np.stack([self._scores[run][score] for run in runs], axis=1)
+
+    def difference(self, run: str, baseline: str, score: str) -> Estimate:
+        """Return the score of ``run`` minus that of ``baseline``."""
+        differences = self._scores[run][score] - self._scores[baseline][score]
+        return interval(differences[0], differences[1:])
 
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return the quality of ``run`` minus that of the front of ``rivals`` at equal latency.
 
         NaN unless the rivals have points on both sides of it; such resamples are ignored.
         """
-        ahead = self._scores[run][quality] - self.front_at(rivals, latency, quality, run)
-        return interval(ahead[0], ahead[1:])
+        # The latency of the run differs between resamples, too.
+        places = self._scores[run][latency]
+        margins = self._scores[run][quality] - self._fronts(rivals, latency, quality, places)
+        return interval(margins[0], margins[1:])
 
 
 def compare(
@@ -165,7 +191,6 @@ def compare(
     """
     for (curve, rivals), latency, quality in product(curves.items(), LATENCIES, QUALITIES):
         margin = scores.margin(run, rivals, latency, quality)
-        none = math.isnan(margin.value)
         yield {
             "target": target,
             "point": point,
@@ -174,6 +199,20 @@ def compare(
             "quality": quality,
             "latency_ms": scores.value(run, latency),
             "ours": scores.value(run, quality),
-            "margin": dict.fromkeys(margin.as_json()) if none else margin.as_json(),
-            "dominates": NOT_COMPARABLE if none else "yes" if margin.value > 0 else "no",
+            "margin": _margin_json(margin),
+            "dominates": _verdict(margin),
         }
+
+
+def _margin_json(margin: Estimate) -> dict[str, Any]:
+    """Return a margin for files; JSON has no NaN."""
+    figures = margin.as_json()
+    if math.isnan(margin.value):
+        return dict.fromkeys(figures)
+    return figures
+
+
+def _verdict(margin: Estimate) -> str:
+    if math.isnan(margin.value):
+        return NOT_COMPARABLE
+    return "yes" if margin.value > 0 else "no"

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,9 @@ def curve_of(point: Point, run: EvalRun) -> str:
     if point.settings:
         return point.curve
     policy = run.choice.resolved.config.policy_for(run.target)
-    return SINGLE if policy.name == ALIGNATT and policy == policy.alone() else policy.name
+    if policy.name == ALIGNATT and policy == policy.alone():
+        return SINGLE
+    return policy.name
 
 
 def runs_of(
@@ -50,16 +52,21 @@ def runs_of(
 ) -> list[EvalRun]:
     """Plan one run for every target and point, target by target."""
     targets = [plan.target for plan in plans]
-    choices = []
+    choices: list[AgentChoice] = []
     for point in points:
         config = point.config(bases).model_copy(update={"type": _AGENT})
         resolved = CachedAgent.runtime.resolve(config, targets)
         choices.append(AgentChoice(CachedAgent, point.name, resolved))
-    return [_planned(choice, plan, folder) for plan in plans for choice in choices]
+    runs: list[EvalRun] = []
+    for plan in plans:
+        runs += [_planned(choice, plan, folder) for choice in choices]
+    return runs
 
 
 def _planned(choice: AgentChoice, plan: EvalRun, folder: Path) -> EvalRun:
+    """Return the run of one point for the target of ``plan``."""
     config = choice.resolved.config
+    head_set = choice.resolved.head_sets.get(plan.target)
     signature = plan.signature | {
         "agent": _AGENT,
         "config": choice.name,
@@ -67,7 +74,8 @@ def _planned(choice: AgentChoice, plan: EvalRun, folder: Path) -> EvalRun:
         "chunk_ms": config.chunk_ms,
         "latency": "CA: seconds that engines took when cached results were computed; not paced",
         "policy": config.policy_for(plan.target).model_dump(),
-        "head_set": key_of(repr(choice.resolved.head_sets.get(plan.target))).hex(),
+        # A changed head set invalidates a finished run, even if its name is the same.
+        "head_set": key_of(repr(head_set)).hex(),
     }
     files = RunFiles(folder / plan.target / choice.name)
     return replace(plan, name=choice.name, files=files, signature=signature, choice=choice)
@@ -82,19 +90,36 @@ def stream(
 ) -> int:
     """Stream the runs whose log is missing or outdated; return their number."""
     missing = [run for run in runs if not run.streamed]
-    if missing:
-        config = runs[0].choice.resolved.config
-        if streams > 1:
-            models = side_by_side(config.models, streams)
-            config = config.model_copy(update={"models": models})
-        heads = sorted({head for run in runs for head in run.choice.resolved.heads})
-        setup = EngineSetup(start_engines, config, tuple(heads), cache, streams > 1)
-        for run in missing:
-            prepare(run, keep_talks=True)
-        if streams > 1:
-            fill_cache(missing, CachedAgent.runtime.open(setup), streams)
-        stream_talks(runner, missing, partial(stream_cached, setup), by_talk=True)
+    if not missing:
+        return 0
+    setup = _engine_setup(runs, start_engines, cache, streams)
+    for run in missing:
+        prepare(run, keep_talks=True)
+    if streams > 1:
+        # The cache then contains all results, so that the runs below only write their logs.
+        fill_cache(missing, CachedAgent.runtime.open(setup), streams)
+    stream_talks(runner, missing, partial(stream_cached, setup), by_talk=True)
     return len(missing)
+
+
+def _engine_setup(
+    runs: Sequence[EvalRun], start_engines: StartEngines | None, cache: Path | None, streams: int
+) -> EngineSetup:
+    """Return the engines that all runs share, with the heads of all their head sets."""
+    config = runs[0].choice.resolved.config
+    if streams > 1:
+        models = side_by_side(config.models, streams)
+        config = config.model_copy(update={"models": models})
+    heads: set[tuple[int, int]] = set()
+    for run in runs:
+        heads.update(run.choice.resolved.heads)
+    return EngineSetup(
+        start=start_engines,
+        config=config,
+        heads=tuple(sorted(heads)),
+        cache=cache,
+        shared=streams > 1,
+    )
 
 
 def side_by_side(models: ModelsConfig, streams: int) -> ModelsConfig:
@@ -111,16 +136,20 @@ def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
     talks = runs[0].devset.talks
     streams = min(streams, len(runs) * len(talks))
     with ThreadPoolExecutor(streams, "stream") as pool:
-        asked = [pool.submit(_stream, run, talk, engines) for run in runs for talk in talks]
+        futures: list[Future[None]] = []
+        for run in runs:
+            futures += [pool.submit(_stream, run, talk, engines) for talk in talks]
         try:
-            for one in tqdm(asked, f"{streams} streams at once", unit="talk"):
-                one.result()
+            for future in tqdm(futures, f"{streams} streams at once", unit="talk"):
+                future.result()
         except BaseException:
+            # Otherwise, all waiting talks would be streamed before the error is raised.
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def _stream(run: EvalRun, talk: Talk, engines: Engines) -> None:
+    """Translate one talk without pauses; only the cache keeps the results."""
     resolved = run.choice.resolved
     audio, _ = soundfile.read(talk.wav, dtype="float32")
     context = resolved.config.speech.context_of(talk.name)
@@ -128,29 +157,50 @@ def _stream(run: EvalRun, talk: Talk, engines: Engines) -> None:
 
 
 def score_all(runs: Sequence[EvalRun]) -> list[tuple[EvalRun, SegmentScores]]:
-    """Score runs, several at a time; scores of an earlier call are kept."""
-    found = evaluation.score_all(runs, os.cpu_count() or 1, True)
-    if len(found) < len(runs):
-        missing = len(runs) - len(found)
-        raise ScoringError(f"{missing} of {len(runs)} runs could not be scored, see above")
-    return [(run, segment_scores(run, result.scores)) for run, result in found]
+    """Score runs, several at a time; scores of an earlier call are kept.
+
+    Raises:
+        ScoringError: a run could not be scored, or its segments give other scores.
+    """
+    scored = evaluation.score_all(runs, jobs=os.cpu_count() or 1, only_official=True)
+    if len(scored) < len(runs):
+        failed = len(runs) - len(scored)
+        raise ScoringError(f"{failed} of {len(runs)} runs could not be scored, see above")
+    return [(run, segment_scores(run, result.scores)) for run, result in scored]
 
 
 def segment_scores(run: EvalRun, scores: Scores) -> SegmentScores:
-    """Return the segment statistics behind the scores of a run."""
-    unit = language(run.target).latency_unit
-    instances = read_instances(run.files.instances, unit)
-    found = SegmentScores.of(
-        [item.prediction for item in instances],
-        [item.reference for item in instances],
-        [yaal_ms(item) for item in instances],
-        [yaal_ms(item, aware=True) for item in instances],
-        bleu_tokenizer(run.target),
-    )
-    official = (scores.bleu, scores.chrf, scores.longyaal_cu_ms, scores.longyaal_ca_ms)
-    for (name, ours), value in zip(found.corpus().items(), official, strict=True):
-        if not np.isclose(ours, math.nan if value is None else value, 0, 1e-2, equal_nan=True):
+    """Return the segment statistics behind the scores of a run.
+
+    Raises:
+        ScoringError: the statistics do not add up to ``scores``.
+    """
+    predictions: list[str] = []
+    references: list[str] = []
+    cu_ms: list[float | None] = []
+    ca_ms: list[float | None] = []
+    for instance in read_instances(run.files.instances, language(run.target).latency_unit):
+        predictions.append(instance.prediction)
+        references.append(instance.reference)
+        cu_ms.append(yaal_ms(instance))
+        ca_ms.append(yaal_ms(instance, aware=True))
+    segments = SegmentScores.of(predictions, references, cu_ms, ca_ms, bleu_tokenizer(run.target))
+    _compare_with_official(segments.corpus(), scores, run)
+    return segments
+
+
+def _compare_with_official(by_segments: Mapping[str, float], scores: Scores, run: EvalRun) -> None:
+    """Raise an error if scores that were computed from segments differ from OmniSTEval's."""
+    official = {
+        "bleu": scores.bleu,
+        "chrf": scores.chrf,
+        "cu_ms": scores.longyaal_cu_ms,
+        "ca_ms": scores.longyaal_ca_ms,
+    }
+    for name, value in official.items():
+        ours = by_segments[name]
+        expected = math.nan if value is None else value
+        if not np.isclose(ours, expected, rtol=0, atol=1e-2, equal_nan=True):
             raise ScoringError(
                 f"{run.files.folder}: {name} is {value} by OmniSTEval and {ours} by segments"
             )
-    return found

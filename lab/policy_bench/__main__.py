@@ -99,7 +99,9 @@ class Bench:
     def __init__(
         self, direction: Direction, sources: Sequence[str], references: Sequence[str], step: int
     ) -> None:
-        self.direction, self.sources, self.references = direction, sources, references
+        self.direction = direction
+        self.sources = sources
+        self.references = references
         self._step = step
         self.outputs: dict[str, list[Output]] = {}
 
@@ -108,22 +110,28 @@ class Bench:
 
         A draft can be shared only from its first token on, and rules accept different tokens.
         """
+        # The list waits for all sentences and raises their errors.
         list(pool.map(self._prime, self.sources))
 
     def _prime(self, source: str) -> None:
-        words, ways = source.split(), self.direction
+        words = source.split()
+        direction, builder = self.direction, self.direction.builder
         for heard in [*range(self._step, len(words), self._step), len(words)]:
-            prompt = ways.builder.build(words[:heard])
-            most = round(2 * ways.builder.expansion * len(prompt.token_word)) + 16
-            ways.engine.draft(DraftRequest(prompt, most, ways.readout))
+            prompt = builder.build(words[:heard])
+            # A draft of twice the expected length is a loop, see ``Drafter.finish``.
+            max_tokens = round(2 * builder.expansion * len(prompt.token_word)) + 16
+            direction.engine.draft(DraftRequest(prompt, max_tokens, direction.readout))
 
     def offline(self, pool: ThreadPoolExecutor) -> list[tuple[int, ...]]:
         """Translate whole sentences; return their token ids."""
-        ids = list(pool.map(self.direction.offline, self.sources))
-        whole = [len(source.split()) for source in self.sources]
-        texts = map(self.direction.text, ids)
-        self.outputs[OFFLINE] = [Output((x,), (k,)) for x, k in zip(texts, whole, strict=True)]
-        return ids
+        translations = list(pool.map(self.direction.offline, self.sources))
+        outputs: list[Output] = []
+        for source, token_ids in zip(self.sources, translations, strict=True):
+            # All words of the sentence are heard before its only unit.
+            words = len(source.split())
+            outputs.append(Output((self.direction.text(token_ids),), (words,)))
+        self.outputs[OFFLINE] = outputs
+        return translations
 
     def run(self, label: str, builds: Iterable[Build], pool: ThreadPoolExecutor) -> None:
         """Translate all sentences with a rule, several at a time."""
@@ -140,27 +148,31 @@ class Bench:
         def best(source: str, reference: str) -> dict[float, Output]:
             return Search(self.direction, source, reference, tokenizer, self._step).best()
 
-        found = list(pool.map(best, self.sources, self.references))
+        best_by_price = list(pool.map(best, self.sources, self.references))
         for price in PRICES:
-            self.outputs[BOUND.format(price=price)] = [plans[price] for plans in found]
+            label = BOUND.format(price=price)
+            self.outputs[label] = [outputs[price] for outputs in best_by_price]
 
-    def scores(self, labels: Iterable[str]) -> tuple[Resampled, Resampled]:
-        """Return scores against the references, and against the own off-line translation."""
-        own = [output.text for output in self.outputs[OFFLINE]]
-        return (
-            Resampled({label: self._segments(label, self.references) for label in labels}),
-            Resampled({label: self._segments(label, own) for label in labels}),
-        )
+    def scores(self) -> tuple[Resampled, Resampled]:
+        """Return all scores against the references, and against the own off-line translation."""
+        offline = [output.text for output in self.outputs[OFFLINE]]
+        segments: dict[str, SegmentScores] = {}
+        offline_segments: dict[str, SegmentScores] = {}
+        for label in self.outputs:
+            segments[label] = self._segments(label, self.references)
+            offline_segments[label] = self._segments(label, offline)
+        return Resampled(segments), Resampled(offline_segments)
 
     def _segments(self, label: str, references: Sequence[str]) -> SegmentScores:
-        target, outputs = self.direction.target, self.outputs[label]
-        lags = [
-            output.lag(len(source.split()), reference, target.spaced)
-            for output, source, reference in zip(
-                outputs, self.sources, self.references, strict=True
-            )
-        ]
-        texts = [output.text for output in outputs]
+        target = self.direction.target
+        texts: list[str] = []
+        lags: list[float] = []
+        for output, source, reference in zip(
+            self.outputs[label], self.sources, self.references, strict=True
+        ):
+            texts.append(output.text)
+            lags.append(output.lag(len(source.split()), reference, target.spaced))
+        # The lag takes the place of both latencies.
         return SegmentScores.of(texts, references, lags, lags, bleu_tokenizer(target.code))
 
 
@@ -168,30 +180,30 @@ def direction_of(
     resolved: Resolved, engines: Engines, drafts: SharedDrafts, target: str
 ) -> Direction:
     """Return the translation direction of a configuration with shared drafts."""
-    config, spoken = resolved.config, language(resolved.config.source_language)
-    written = language(target)
+    config = resolved.config
+    source_language, target_language = language(config.source_language), language(target)
+    builder = PromptBuilder.of(engines.tokenizer, config.prompt, source_language, target_language)
     return Direction(
         engine=drafts,
-        builder=PromptBuilder.of(engines.tokenizer, config.prompt, spoken, written),
+        builder=builder,
         tokenizer=engines.tokenizer,
-        readout=resolved.readout(spoken, written),
-        target=written,
+        readout=resolved.readout(source_language, target_language),
+        target=target_language,
         max_draft_tokens=config.max_draft_tokens,
     )
 
 
 def compared(bench: Bench, against: str) -> list[dict[str, Any]]:
     """Return a row of figures for every rule, with paired differences to ``against``."""
-    labels = list(bench.outputs)
-    scores, own = bench.scores(labels)
-    rows = []
-    for label in labels:
+    scores, offline_scores = bench.scores()
+    rows: list[dict[str, Any]] = []
+    for label in bench.outputs:
         row: dict[str, Any] = {"rule": label}
         for key, score in (("bleu", "bleu"), ("chrf", "chrf"), ("lag", "cu_ms")):
             row[key] = scores.interval(label, score).as_json()
-            if against in labels:
+            if against in bench.outputs:
                 row[f"{key}_difference"] = scores.difference(label, against, score).as_json()
-        row["own_bleu"] = own.interval(label, "bleu").as_json()
+        row["own_bleu"] = offline_scores.interval(label, "bleu").as_json()
         rows.append(row)
     return rows
 
@@ -202,30 +214,44 @@ def line_of(row: Mapping[str, Any]) -> list[str]:
     for key, form in (("bleu", ".1f"), ("chrf", ".1f"), ("own_bleu", ".1f"), ("lag", ".2f")):
         cells.append(format(row[key]["value"], form))
     for key in ("bleu", "chrf", "lag"):
-        found = row.get(f"{key}_difference")
-        cells.append("{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**found) if found else "")
+        difference = row.get(f"{key}_difference")
+        if difference is None:  # the rule to compare with was not run
+            cells.append("")
+            continue
+        cells.append("{value:+.2f} [{low:+.2f}, {high:+.2f}]".format(**difference))
     return cells
 
 
 def wrong_numbers(bench: Bench) -> list[dict[str, Any]]:
     """Print and return the number of wrong numbers of each rule."""
-    texts, target = outputs_of(bench), bench.direction.target.code
-    rows = []
-    for label in (label for label in bench.outputs if label != OFFLINE):
+    texts = outputs_of(bench)
+    target = bench.direction.target.code
+    rows: list[dict[str, Any]] = []
+    for label in bench.outputs:
+        if label == OFFLINE:
+            continue
         wrong = late_faults(texts[label], texts[OFFLINE], target)
-        rows.append({"rule": label, **{key: len(places) for key, places in wrong.items()}})
+        row: dict[str, Any] = {"rule": label}
+        for kind, places in wrong.items():
+            row[kind] = len(places)
+        rows.append(row)
         for place in wrong["stream_only"]:
-            said = [texts[key][place] for key in ("source", OFFLINE, label)]
-            print(f"{label}: " + " | ".join(said))
+            source = texts["source"][place]
+            offline = texts[OFFLINE][place]
+            streamed = texts[label][place]
+            print(f"{label}: {source} | {offline} | {streamed}")
     headers = (f"en-{target}, {len(SENTENCES)} numbers", "wrong off-line", "wrong only streamed")
-    print(commands.table([[str(cell) for cell in row.values()] for row in rows], headers))
+    cells = [[row["rule"], str(row["offline"]), str(row["stream_only"])] for row in rows]
+    print(commands.table(cells, headers))
     return rows
 
 
-def outputs_of(bench: Bench) -> dict[str, Any]:
+def outputs_of(bench: Bench) -> dict[str, list[str]]:
     """Return the texts of all rules, to be read."""
-    rows = {label: [x.text for x in found] for label, found in bench.outputs.items()}
-    return {"source": list(bench.sources), "reference": list(bench.references), **rows}
+    texts = {"source": list(bench.sources), "reference": list(bench.references)}
+    for label, outputs in bench.outputs.items():
+        texts[label] = [output.text for output in outputs]
+    return texts
 
 
 def conduct(
@@ -236,10 +262,11 @@ def conduct(
     config = config.model_copy(update={"models": models})
     resolved = runtime.resolve(config, arguments.target)
     engines = runtime.load(resolved)
+    # The rules define the other three keys.
     gate = config.policy.model_dump(exclude={"name", "drafts", "border_margin"})
-    labels = list(dict.fromkeys(RULES if arguments.only is None else arguments.only))
-    known = versions()
-    name = f"{resolved.identities()['translation']}:{known['vllm']}:{known['torch']}"
+    packages = versions()
+    model = resolved.identities()["translation"]
+    name = f"{model}:{packages['vllm']}:{packages['torch']}"
     with (
         ResultCache(arguments.output / "drafts.sqlite") as cache,
         ThreadPoolExecutor(arguments.streams, "sentence") as pool,
@@ -249,17 +276,7 @@ def conduct(
             direction = direction_of(resolved, engines, drafts, target)
             sources, references = sentences_of(arguments, devset, target)
             bench = Bench(direction, sources, references, arguments.words)
-            bench.prime(pool)
-            offline = bench.offline(pool)
-            bench.run(ORACLE, [oracle_of(ids) for ids in offline], pool)
-            for label in labels:
-                begin = time.monotonic()
-                before = drafts.requests, drafts.computed
-                bench.run(label, [build_of(label, gate)] * len(sources), pool)
-                drafted = f"{drafts.requests - before[0]} drafts, {drafts.computed - before[1]} new"
-                print(f"{target}, {label}: {time.monotonic() - begin:.0f} s, {drafted}", flush=True)
-            if arguments.bounds:
-                bench.search(pool)
+            run_all(bench, arguments, gate, drafts, pool)
             if arguments.numbers:
                 yield bench, wrong_numbers(bench)
                 continue
@@ -267,6 +284,36 @@ def conduct(
             print(f"\nen-{target}, {len(sources)} sentences, {arguments.words} words at a time")
             print(_table(rows, arguments.against), flush=True)
             yield bench, rows
+
+
+def run_all(
+    bench: Bench,
+    arguments: argparse.Namespace,
+    gate: Mapping[str, Any],
+    drafts: SharedDrafts,
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Translate all sentences off-line, with the oracle, with each rule, and with the bounds.
+
+    ``gate`` contains the settings that all rules with attention rows share.
+    """
+    labels = dict.fromkeys(RULES if arguments.only is None else arguments.only)
+    target = bench.direction.target.code
+    bench.prime(pool)
+    translations = bench.offline(pool)
+    oracles = [oracle_of(token_ids) for token_ids in translations]
+    bench.run(ORACLE, oracles, pool)
+    for label in labels:
+        begin = time.monotonic()
+        requests_before, computed_before = drafts.requests, drafts.computed
+        build = build_of(label, gate)
+        bench.run(label, [build] * len(bench.sources), pool)
+        seconds = time.monotonic() - begin
+        requests = drafts.requests - requests_before
+        computed = drafts.computed - computed_before
+        print(f"{target}, {label}: {seconds:.0f} s, {requests} drafts, {computed} new", flush=True)
+    if arguments.bounds:
+        bench.search(pool)
 
 
 def sentences_of(
@@ -277,25 +324,29 @@ def sentences_of(
         sources = [str(sentence["source"]) for sentence in SENTENCES]
         return sources, sources
     assert devset.transcript is not None
-    files = devset.transcript, devset.references[target]
-    sources, references = (read_lines(path)[: arguments.sentences] for path in files)
-    return sources, references
+    sources = read_lines(devset.transcript)
+    references = read_lines(devset.references[target])
+    return sources[: arguments.sentences], references[: arguments.sentences]
 
 
 def _table(rows: Sequence[Mapping[str, Any]], against: str) -> str:
     ordered = sorted(rows, key=lambda row: float(row["lag"]["value"]))
-    other = f"minus {against}: BLEU"
-    headers = ("rule", "BLEU", "chrF", "own BLEU", "lag, words", other, "chrF", "lag")
+    # The last three columns are differences.
+    difference = f"minus {against}: BLEU"
+    headers = ("rule", "BLEU", "chrF", "own BLEU", "lag, words", difference, "chrF", "lag")
     return commands.table([line_of(row) for row in ordered], headers)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
-    if unknown := sorted({*(arguments.only or ()), arguments.against} - set(RULES)):
+    labels = {*(arguments.only or ()), arguments.against}
+    unknown = sorted(labels - set(RULES))
+    if unknown:
         raise ConfigError(f"no rule {', '.join(unknown)}; rules: {', '.join(RULES)}")
     for option in ("words", "streams"):
-        if (count := getattr(arguments, option)) < 1:
+        count = getattr(arguments, option)
+        if count < 1:
             raise ConfigError(f"--{option} {count}: expected a number of 1 or more")
     config = load_config(arguments.config)
     devset = load_devset(arguments.devset, arguments.target, audio=False)

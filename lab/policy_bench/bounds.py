@@ -23,7 +23,7 @@ class Take(Policy):
 
     Attributes:
         units: number of units to accept.
-        seen: receives the number of units.
+        seen: receives the number of units and the token ids of the draft.
     """
 
     name: Literal["take"] = "take"
@@ -33,18 +33,26 @@ class Take(Policy):
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept the first units of ``draft``."""
         ends = (0, *context.unit_ends())
-        self.seen["units"] = len(ends) - 1
+        units_in_draft = len(ends) - 1
+        self.seen["units"] = units_in_draft
         self.seen["draft"] = draft.token_ids
-        return Decision(ends[min(self.units, len(ends) - 1)], StopReason.HELD_BACK)
+        accepted = ends[min(self.units, units_in_draft)]
+        return Decision(accepted, StopReason.HELD_BACK)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A sequence of emissions so far, with the translator's state after it."""
+    """A sequence of emissions so far, with the translator's state after it.
+
+    Attributes:
+        output: the emitted units.
+        state: the state of the translator.
+        translation: text of the accepted tokens and of the rest of the last draft.
+    """
 
     output: Output
     state: Any
-    rest: str  # text of the draft after the accepted tokens
+    translation: str
 
 
 class Search:
@@ -56,8 +64,13 @@ class Search:
     def __init__(
         self, direction: Direction, source: str, reference: str, tokenizer: str, step: int
     ) -> None:
-        self._direction, self._reference, self._tokenizer = direction, reference, tokenizer
-        self._words, self._step = timed(source.split()), step
+        self._direction = direction
+        self._reference = reference
+        self._tokenizer = tokenizer
+        self._words = timed(source.split())
+        self._step = step
+        self._spaced = direction.target.spaced
+        # A translator does not return its draft, so the policy notes what it sees.
         self._seen: dict[str, Any] = {}
         self._translators: dict[int, Any] = {}
         self._scores: dict[str, float] = {}
@@ -67,12 +80,18 @@ class Search:
         start = self._translator(0)._state
         plans = [Plan(Output(), start, "")]
         for heard in range(self._step, len(self._words), self._step):
-            after = [plan for before in plans for plan in self._continued(before, heard)]
-            plans = self._pruned(after, heard)
-        finished = [self._finished(plan) for plan in plans]
-        return {price: max(finished, key=lambda x: self._worth(x, price)) for price in PRICES}
+            continued: list[Plan] = []
+            for plan in plans:
+                continued += self._continued(plan, heard)
+            plans = self._pruned(continued, heard)
+        outputs = [self._finished(plan) for plan in plans]
+        best: dict[float, Output] = {}
+        for price in PRICES:
+            best[price] = max(outputs, key=lambda output: self._worth(output, price))
+        return best
 
     def _translator(self, units: int) -> Any:
+        """Return the translator that accepts this number of units of a draft."""
         if units not in self._translators:
             policy = Take(units=units, seen=self._seen)
             self._translators[units] = self._direction.translator(policy)
@@ -80,68 +99,92 @@ class Search:
 
     def _continued(self, plan: Plan, heard: int) -> Iterator[Plan]:
         """Yield the plan with every number of units of the next draft."""
-        view, units, most = SourceView(self._words[:heard], heard), 0, 0
-        emitted = -1
-        while units <= most:
+        view = SourceView(self._words[:heard], heard)
+        most_emitted = -1
+        units, units_in_draft = 0, 0
+        while units <= units_in_draft:
             translator = self._translator(units)
             # The states of a translator are immutable, so every branch can start from one.
             translator._state = plan.state
             emission = translator.update(view)
-            most = self._seen["units"]
-            if len(emission.units) > emitted:
-                emitted = len(emission.units)
+            units_in_draft = self._seen["units"]
+            # The translator may emit fewer units than the policy accepts.
+            if len(emission.units) > most_emitted:
+                most_emitted = len(emission.units)
                 output = plan.output.adding(emission.units, heard)
-                rest = (*plan.state.utterance.accepted, *self._seen["draft"])
-                yield Plan(output, translator._state, self._direction.text(rest))
+                token_ids = (*plan.state.utterance.accepted, *self._seen["draft"])
+                yield Plan(output, translator._state, self._direction.text(token_ids))
             units += 1
 
     def _finished(self, plan: Plan) -> Output:
+        """Return the plan's output after the end of the sentence."""
         translator = self._translator(0)
         translator._state = plan.state
-        return plan.output.adding(translator.complete(self._words).units, len(self._words))
+        emission = translator.complete(self._words)
+        return plan.output.adding(emission.units, len(self._words))
 
     def _pruned(self, plans: Sequence[Plan], heard: int) -> list[Plan]:
-        distinct: dict[tuple[int, ...], Plan] = {}
+        """Return the best plans of each price; a plan may be among the best of several prices."""
+        # Of plans that accepted the same tokens, the earliest one has the least lag.
+        earliest: dict[tuple[int, ...], Plan] = {}
         for plan in plans:
             accepted = plan.state.utterance.accepted
-            known = distinct.get(accepted)
-            if known is None or sum(plan.output.heard) < sum(known.output.heard):
-                distinct[accepted] = plan
+            earlier = earliest.get(accepted)
+            if earlier is None or sum(plan.output.heard) < sum(earlier.output.heard):
+                earliest[accepted] = plan
         chosen: dict[int, Plan] = {}
         for price in PRICES:
-            # The rest of the draft is the guess at the rest of the translation.
             ranked = sorted(
-                distinct.values(), key=lambda plan: -self._worth(self._guess(plan, heard), price)
+                earliest.values(),
+                key=lambda plan: self._worth(self._guess(plan, heard), price),
+                reverse=True,
             )
-            chosen |= {id(plan): plan for plan in ranked[:WIDTH]}
+            for plan in ranked[:WIDTH]:
+                chosen[id(plan)] = plan
         return list(chosen.values())
 
     def _guess(self, plan: Plan, heard: int) -> Output:
-        """Return the plan's output as if the rest of its draft came with the next words."""
-        whole = plan.rest or plan.output.text
-        spaced = self._direction.target.spaced
-        wanted = len(self._reference.split()) if spaced else len(self._reference)
-        pieces = whole.split() if spaced else list(whole)
-        done = len(plan.output.units) if spaced else len(plan.output.text)
-        per_unit = len(self._words) / max(wanted, len(pieces), 1)
-        later = [
-            min(len(self._words), max(heard + self._step, round(place * per_unit)))
-            for place in range(done, max(len(pieces), wanted))
-        ]
-        sizes = [1 if spaced else len(unit.strip()) for unit in plan.output.units]
-        early = [k for k, n in zip(plan.output.heard, sizes, strict=True) for _ in range(n)]
-        return Output((whole,), (*early, *later))
+        """Return the plan's output as if the rest of its draft came with the next words.
+
+        The output has only one unit, the whole text, but as many numbers of heard words as the text
+        or the reference has words (characters in an unspaced script).
+        """
+        words = len(self._words)
+        text = plan.translation or plan.output.text
+        length = max(self._length(text), self._length(self._reference))
+        emitted = len(plan.output.units)
+        if not self._spaced:
+            emitted = len(plan.output.text)
+        per_unit = words / max(length, 1)
+        heard_later: list[int] = []
+        for place in range(emitted, length):
+            # The rest is spread evenly, but comes with the next update at the earliest.
+            even = round(place * per_unit)
+            heard_later.append(min(words, max(heard + self._step, even)))
+        heard_so_far = plan.output.heard_in(self._spaced)
+        return Output((text,), (*heard_so_far, *heard_later))
+
+    def _length(self, text: str) -> int:
+        """Return the number of words of a text (characters in an unspaced script)."""
+        if self._spaced:
+            return len(text.split())
+        return len(text)
 
     def _worth(self, output: Output, price: float) -> float:
+        """Return the sentence BLEU of an output minus the price of its lag."""
         score = self._scores.get(output.text)
         if score is None:
-            found = sentence_bleu(output.text, [self._reference], tokenize=self._tokenizer)
-            score = self._scores[output.text] = found.score
+            bleu = sentence_bleu(output.text, [self._reference], tokenize=self._tokenizer)
+            score = bleu.score
+            self._scores[output.text] = score
         return score - price * self._lag(output)
 
     def _lag(self, output: Output) -> float:
+        """Return the mean lag of an output, which may be a guess."""
         if len(output.units) == len(output.heard):
-            return output.lag(len(self._words), self._reference, self._direction.target.spaced)
-        per_unit = len(self._words) / max(len(output.heard), 1)
-        places = enumerate(output.heard)
-        return sum(k - place * per_unit for place, k in places) / max(len(output.heard), 1)
+            return output.lag(len(self._words), self._reference, self._spaced)
+        # The single unit of a guess stands for as many units as there are numbers of heard words.
+        count = max(len(output.heard), 1)
+        per_unit = len(self._words) / count
+        lags = [heard - place * per_unit for place, heard in enumerate(output.heard)]
+        return sum(lags) / count

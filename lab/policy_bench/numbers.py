@@ -7,23 +7,25 @@ from typing import Any
 
 import yaml
 
-SENTENCES: list[dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_suffix(".yaml")
+SENTENCES: list[dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 """The sentences of ``numbers.yaml``."""
 
 
 def is_right(text: str, sentence: Mapping[str, Any], target: str) -> bool:
     """Return whether a translation contains the number of a sentence, in digits or in words."""
     plain = _plain(text)
-    options = [*sentence["digits"], *sentence.get(target, ())]
-    return any(all(_contains(plain, part) for part in option.split("&")) for option in options)
+    for option in (*sentence["digits"], *sentence.get(target, ())):
+        parts = option.split("&")
+        if all(_contains(plain, part) for part in parts):
+            return True
+    return False
 
 
 def _contains(plain: str, part: str) -> bool:
-    wanted = re.escape(_plain(part))
+    pattern = re.escape(_plain(part))
     # A number is not a part of a longer number, and a German number word may be part of a word.
-    return bool(re.search(rf"(?<!\d){wanted}(?!\d)", plain))
+    return bool(re.search(rf"(?<!\d){pattern}(?!\d)", plain))
 
 
 def _plain(text: str) -> str:

@@ -59,7 +59,9 @@ class Direction:
             Stopwatch(),
             verify=True,
         )
-        return drafter.finish(self.builder.build, tuple(source.split()), ())[0]
+        words = tuple(source.split())
+        token_ids, _ = drafter.finish(self.builder.build, words, ())
+        return token_ids
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of token ids."""
@@ -95,10 +97,10 @@ class Sentence:
         words = [word.text for word in self.words[: self.heard - last]]
         if not words:
             return ()
-        prompt = self._direction.builder.build(words, self.accepted)
-        most = self._direction.max_draft_tokens
-        request = DraftRequest(prompt, most, self._direction.readout)
-        return self._direction.engine.draft(request).token_ids
+        direction = self._direction
+        prompt = direction.builder.build(words, self.accepted)
+        request = DraftRequest(prompt, direction.max_draft_tokens, direction.readout)
+        return direction.engine.draft(request).token_ids
 
 
 Build = Callable[[Sentence], Policy]
@@ -114,7 +116,10 @@ class Output:
 
     def adding(self, units: Sequence[str], heard: int) -> Output:
         """Append the units of one update."""
-        return Output((*self.units, *units), (*self.heard, *[heard] * len(units)))
+        return Output(
+            units=(*self.units, *units),
+            heard=self.heard + (heard,) * len(units),
+        )
 
     @property
     def text(self) -> str:
@@ -129,27 +134,46 @@ class Output:
         units of the output or of the reference, whichever are more. In an unspaced script, every
         character counts.
         """
-        sizes = [1 if spaced else len(unit.strip()) for unit in self.units]
-        heard = [k for k, size in zip(self.heard, sizes, strict=True) for _ in range(size)]
+        heard = self.heard_in(spaced)
         if not heard:
             return float(words)
-        wanted = len(reference.split()) if spaced else len("".join(reference.split()))
-        per_unit = words / max(len(heard), wanted)
-        return sum(k - place * per_unit for place, k in enumerate(heard)) / len(heard)
+        reference_words = reference.split()
+        reference_units = len(reference_words)
+        if not spaced:
+            reference_units = len("".join(reference_words))
+        per_unit = words / max(len(heard), reference_units)
+        lags = [arrived - place * per_unit for place, arrived in enumerate(heard)]
+        return sum(lags) / len(lags)
+
+    def heard_in(self, spaced: bool) -> list[int]:
+        """Return the words heard at each unit, or at each character of an unspaced script."""
+        heard: list[int] = []
+        for unit, words in zip(self.units, self.heard, strict=True):
+            # A unit contains the space before it.
+            repeats = 1 if spaced else len(unit.strip())
+            heard += [words] * repeats
+        return heard
 
 
 def timed(words: Sequence[str]) -> tuple[Word, ...]:
     """Return words with times."""
-    return tuple(Word(word, WORD_S * k, WORD_S * (k + 0.8)) for k, word in enumerate(words))
+    timed_words: list[Word] = []
+    for place, word in enumerate(words):
+        start = WORD_S * place
+        end = WORD_S * (place + 0.8)
+        timed_words.append(Word(word, start, end))
+    return tuple(timed_words)
 
 
 def replay(direction: Direction, build: Build, source: str, step: int) -> Output:
     """Translate a sentence that arrives ``step`` words at a time; its end is known at once."""
-    sentence, output = Sentence(direction, source, build), Output()
+    sentence = Sentence(direction, source, build)
     words = sentence.words
+    output = Output()
     for heard in range(step, len(words), step):
         sentence.heard = heard
-        units = sentence.translator.update(SourceView(words[:heard], heard)).units
-        output = output.adding(units, heard)
+        emission = sentence.translator.update(SourceView(words[:heard], heard))
+        output = output.adding(emission.units, heard)
     sentence.heard = len(words)
-    return output.adding(sentence.translator.complete(words).units, len(words))
+    emission = sentence.translator.complete(words)
+    return output.adding(emission.units, len(words))

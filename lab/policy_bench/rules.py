@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,13 +18,29 @@ from alignatt_agent.text.running_text import common_prefix
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
 from lab.policy_bench.replay import Build, Sentence
 
+_LEAST_SUM = 1e-12
+"""Prevents a division by zero if a token has no attention on the source."""
+
 
 def shares(draft: Draft, edge: int) -> list[float]:
     """Return, for each token, the attention before ``edge`` over that on the whole source."""
     if draft.rows is None:
         return []
-    mean_rows = head_mean(draft.rows.source)
-    return [float(row[:edge].sum() / max(row.sum(), 1e-12)) for row in mean_rows]
+    token_shares: list[float] = []
+    for row in head_mean(draft.rows.source):
+        total = max(row.sum(), _LEAST_SUM)
+        token_shares.append(float(row[:edge].sum() / total))
+    return token_shares
+
+
+def _leading(values: Iterable[float], accepts: Callable[[float], bool]) -> int:
+    """Return the number of values before the first one that is not accepted."""
+    count = 0
+    for value in values:
+        if not accepts(value):
+            break
+        count += 1
+    return count
 
 
 class Share(AlignAtt):
@@ -40,8 +55,8 @@ class Share(AlignAtt):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Stop before the first token with a smaller share."""
-        found = shares(draft, self.edge(frontier))
-        accepted = sum(1 for _ in takewhile(lambda share: share >= self.share, found))
+        token_shares = shares(draft, self.edge(frontier))
+        accepted = _leading(token_shares, lambda share: share >= self.share)
         return Decision(accepted, StopReason.SOURCE_FRONTIER)
 
 
@@ -49,9 +64,7 @@ class Certain(AlignAtt):
     """Uses a looser margin for tokens that are certain.
 
     Attributes:
-        measure: ``row`` compares the largest weight of the mean row with its sum over the source;
-            ``probability`` reads the probability of the token.
-        least: minimum value of a certain token.
+        least: minimum of ``certainties`` for a certain token.
         certain_margin: border margin of certain tokens; ``border_margin`` applies to other tokens.
         agreeing: number of drafts that suffice instead of the gate; 1 turns this off.
         agreed_margin: border margin of tokens that drafts agree on.
@@ -65,24 +78,32 @@ class Certain(AlignAtt):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Stop before the first token whose peak is beyond its own margin."""
+        peaks: list[int] = []
+        if draft.rows is not None:
+            peaks = head_mean(draft.rows.source).argmax(axis=1).tolist()
         accepted = 0
-        certainties = self.certainties(draft)
-        peaks = [] if draft.rows is None else head_mean(draft.rows.source).argmax(axis=1)
-        for peak, certainty in zip(peaks, certainties, strict=True):
-            margin = self.certain_margin if certainty >= self.least else self.border_margin
+        for peak, certainty in zip(peaks, self.certainties(draft), strict=True):
+            margin = self.border_margin
+            if certainty >= self.least:
+                margin = self.certain_margin
             if peak >= max(0, frontier + margin):
                 break
             accepted += 1
-        common = agreed(draft, context, self.agreeing) if self.agreeing > 1 else 0
-        inside = sum(1 for _ in takewhile(lambda x: x < frontier + self.agreed_margin, peaks))
-        return Decision(max(accepted, min(common, inside)), StopReason.SOURCE_FRONTIER)
+        if self.agreeing > 1:
+            common = agreed(draft, context, self.agreeing)
+            inside = _leading(peaks, lambda peak: peak < frontier + self.agreed_margin)
+            accepted = max(accepted, min(common, inside))
+        return Decision(accepted, StopReason.SOURCE_FRONTIER)
 
     def certainties(self, draft: Draft) -> list[float]:
         """Return the certainty of each token: the largest weight of its row over its sum."""
         if draft.rows is None:
             return []
-        rows = head_mean(draft.rows.source)
-        return [float(row.max() / max(row.sum(), 1e-12)) for row in rows]
+        certainties: list[float] = []
+        for row in head_mean(draft.rows.source):
+            total = max(row.sum(), _LEAST_SUM)
+            certainties.append(float(row.max() / total))
+        return certainties
 
 
 class Probable(Certain):
@@ -111,11 +132,12 @@ class OverSources(AlignAttOrAgreement):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Compare ``draft`` with the drafts of shorter sources, made now."""
-        same = draft.token_ids
+        common = draft.token_ids
         for count in self.removed:
-            shorter = self.sentence.draft_without(count)
-            same = same[: common_prefix(same, shorter)]
-        return super().decide(draft, frontier, DraftContext(earlier=(same,)))
+            shorter_source_draft = self.sentence.draft_without(count)
+            common = common[: common_prefix(common, shorter_source_draft)]
+        # The parent class accepts what two drafts agree on: this one and their common prefix.
+        return super().decide(draft, frontier, DraftContext(earlier=(common,)))
 
 
 class WithoutStop(AlignAtt):
@@ -131,15 +153,16 @@ class WithoutStop(AlignAtt):
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Stop before the first token that ends a sentence."""
         decision = super().decide(draft, frontier, context)
+        # The end of a draft counts as a space.
         pieces = (*self.sentence.pieces(draft.token_ids), " ")
-        ends = (
-            place
-            for place in range(decision.accepted)
-            if pieces[place].rstrip().endswith(STOPS)
-            and (pieces[place + 1][:1].isspace() or pieces[place].rstrip().endswith(WIDE_STOPS))
-        )
-        accepted = next(ends, decision.accepted)
-        return replace(decision, accepted=accepted)
+        for place in range(decision.accepted):
+            piece = pieces[place].rstrip()
+            following = pieces[place + 1]
+            # The stops of "3.5" and "example.org" do not end a sentence.
+            is_before_space = piece.endswith(STOPS) and following[:1].isspace()
+            if is_before_space or piece.endswith(WIDE_STOPS):
+                return replace(decision, accepted=place)
+        return decision
 
 
 class Oracle(Policy):
@@ -162,6 +185,7 @@ class Oracle(Policy):
 
 STOPS = (".", "!", "?", "。", "！", "？")  # noqa: RUF001
 WIDE_STOPS = STOPS[3:]
+"""Stops of scripts without spaces between sentences."""
 
 CLASSES: dict[str, type[Policy]] = {
     **POLICIES,
@@ -172,9 +196,8 @@ CLASSES: dict[str, type[Policy]] = {
     "without_stop": WithoutStop,
 }
 
-RULES: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_suffix(".yaml")
+RULES: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 """Settings of each rule, by the label that tables show."""
 
 
@@ -183,13 +206,15 @@ def build_of(label: str, gate: Mapping[str, Any]) -> Build:
 
     ``gate`` contains the settings that all rules with attention rows share.
     """
-    settings = RULES[label]
-    kind = CLASSES[settings["name"]]
+    rule = RULES[label]
+    kind = CLASSES[rule["name"]]
     shared = {key: value for key, value in gate.items() if key in kind.model_fields}
 
     def build(sentence: Sentence) -> Policy:
-        more = {"sentence": sentence} if "sentence" in kind.model_fields else {}
-        return kind(**{**shared, **settings, **more})
+        settings = shared | rule
+        if "sentence" in kind.model_fields:
+            settings["sentence"] = sentence
+        return kind(**settings)
 
     return build
 
