@@ -106,6 +106,8 @@ class Search:
             translator = self._translator(units)
             # The states of a translator are immutable, so every branch can start from one.
             translator._state = plan.state
+            # Before the first word with letters, the translator does not ask its policy.
+            self._seen.update(units=0, draft=())
             emission = translator.update(view)
             units_in_draft = self._seen["units"]
             # The translator may emit fewer units than the policy accepts.

@@ -137,6 +137,11 @@ def test_the_search_beats_the_policies_that_it_may_imitate():
         assert lags == sorted(lags, reverse=True)
 
 
+def test_the_search_waits_for_a_word_with_letters():
+    plans = Search(direction(1), "- two three", "a b c", "13a", 1).best()
+    assert all(min(plan.heard, default=2) >= 2 for plan in plans.values())
+
+
 @pytest.mark.parametrize(
     ("text", "place", "target", "right"),
     [
