@@ -35,7 +35,7 @@ class Side(NamedTuple):
         """Return the written sentence."""
         return "".join(self.pieces)
 
-    def known(self, shown: int) -> int:
+    def known_pieces(self, shown: int) -> int:
         """Return the number of leading pieces that depend only on the first ``shown`` words."""
         for count, align in enumerate(self.align):
             if max(align) >= shown:

@@ -61,7 +61,8 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
     cut = [pair.words[:count] for pair, count in zip(pairs, shown, strict=True)]
     texts = _translated(engines, builder, cut, f"{code}, cut")
     known = [
-        "".join(side.pieces[: side.known(count)]) for side, count in zip(sides, shown, strict=True)
+        "".join(side.pieces[: side.known_pieces(count)])
+        for side, count in zip(sides, shown, strict=True)
     ]
     figures[f"follows_cut_bleu_{code}"] = bleu(texts, known, code)
     if code in PRONOUNS:
