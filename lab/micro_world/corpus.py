@@ -103,6 +103,7 @@ def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
     for token in english.linearize(tree):
         leaf = token.ids[0]
         if token.glue:
+            # A mark is a part of the word before it.
             words[-1] += token.text
             where.setdefault(leaf, len(words) - 1)
         else:
@@ -114,6 +115,7 @@ def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
 
 def is_held_out(text: str) -> bool:
     """Whether a sentence is held out, which is decided by its text alone: one in ten."""
+    # A hash of the text splits equal sentences of all seeds alike.
     return zlib.crc32(text.encode()) % 10 == 0
 
 

@@ -11,6 +11,7 @@ from lab.micro_world.tree import Clause, Leaf, NounPhrase, Relative, Sentence, W
 
 T = TypeVar("T")
 
+# A determiner is drawn as often as it is listed.
 POSSESSIVES = ("our", "my", "his", "her", "their")
 DEFINITE = ("the", "the", "the", "this", *POSSESSIVES)
 SINGULAR = ("the",) * 5 + ("a",) * 5 + ("this", "every", *POSSESSIVES)
@@ -215,6 +216,7 @@ class Grammar:
         definite: bool = False,
         of: bool = False,
     ) -> NounPhrase:
+        # Pronouns and names take no relative clause, and do not follow "of" or a genitive.
         if kind == "person" and not relative and not definite:
             roll = self._rng.random()
             if pronouns and roll < 0.42:
@@ -285,6 +287,7 @@ class Grammar:
             clause = self._predicate(subject)
             if clause.verb and kind in clause.verb.value.objects:
                 return clause
+            # The next attempt uses the identities of the rejected clause again.
             self._next = first_id
 
 

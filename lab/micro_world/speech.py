@@ -61,19 +61,21 @@ class Synthesizer:
             raise RuntimeError(f"espeak-ng did not start with the data in {path.decode()}")
         self._samples: list[Any] = []
         self._words: list[tuple[int, float]] = []
+        # The library calls this object later, so the attribute keeps it alive.
         self._callback = _Callback(self._collect)
         self._library.espeak_SetSynthCallback(self._callback)
 
     def _collect(self, wave: Any, count: int, events: Any) -> int:
         """Store samples and word starts; the library calls it for each piece of audio."""
         if count > 0:
-            # The library reuses the memory of the wave.
+            # The samples are valid only during the call.
             samples = np.ctypeslib.as_array(wave, (count,)).copy()
             self._samples.append(samples)
         number = 0
         while events[number].type != 0:
             event = events[number]
             if event.type == WORD_EVENT:
+                # Positions of characters start at 1, and times are in milliseconds.
                 self._words.append((event.text_position - 1, event.audio_position / 1000))
             number += 1
         return 0
@@ -94,6 +96,7 @@ class Synthesizer:
         self._library.espeak_Synth(data, len(data) + 1, 0, 1, 0, 1, None, None)
         self._library.espeak_Synchronize()
         wave = np.concatenate(self._samples).astype(np.float32) / 32768
+        # espeak-ng speaks at 22,050 Hz.
         return resample_poly(wave, 320, 441).astype(np.float32), self._words
 
 

@@ -119,7 +119,7 @@ class ClipMaker(Maker[Clip]):
         """Return sentences of a speaker with gaps, their words, and the duration in seconds."""
         spoken = rng.choice(self._voices)
         lead = rng.choice([0.0, 0.05, 0.3, 0.8]) * rng.random()
-        pieces: list[FloatArray] = [_silence(lead)]
+        pieces: list[FloatArray] = [silence(lead)]
         words: list[Word] = []
         now = lead
         sentence_counts = range(1, len(self._lengths) + 1)
@@ -132,7 +132,7 @@ class ClipMaker(Maker[Clip]):
             words += later(sentence.words, now)
             gap = rng.uniform(0.35, 0.9)
             samples = sentence.samples.astype(np.float32) / np.float32(PCM)
-            pieces += [samples, _silence(gap)]
+            pieces += [samples, silence(gap)]
             now += seconds + gap
         return np.concatenate(pieces), words, now
 
@@ -154,13 +154,14 @@ def beside_sound(
     audio: FloatArray, words: list[Word], rng: random.Random
 ) -> tuple[FloatArray, list[Word]]:
     """Put sound before or after speech, or replace speech with sound."""
-    other = sound(rng, rng.uniform(0.5, 8.0))
+    sound_audio = sound(rng, rng.uniform(0.5, 8.0))
     place = rng.choice(("alone", "before", "behind"))
     if place == "alone":
-        return other, []
+        return sound_audio, []
     if place == "behind":
-        return np.concatenate([audio, other]), words
-    return np.concatenate([other, audio]), later(words, len(other) / SAMPLE_RATE)
+        return np.concatenate([audio, sound_audio]), words
+    seconds = len(sound_audio) / SAMPLE_RATE
+    return np.concatenate([sound_audio, audio]), later(words, seconds)
 
 
 def later(words: Iterable[Word], seconds: float) -> list[Word]:
@@ -243,10 +244,12 @@ def position_span(word: Word, count: int) -> list[int]:
     """Return the encoder outputs in ``word``, at least one if there is any."""
     inside = [i for i in range(count) if word.start <= position_time(i) <= word.end]
     if not inside and count:
+        # A short word may lie between two outputs.
         middle = (word.start + word.end) / 2
         inside = [min(range(count), key=lambda i: abs(position_time(i) - middle))]
     return inside
 
 
-def _silence(seconds: float) -> FloatArray:
+def silence(seconds: float) -> FloatArray:
+    """Return digital silence, ``[samples]``."""
     return np.zeros(int(seconds * SAMPLE_RATE), np.float32)

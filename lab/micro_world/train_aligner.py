@@ -81,6 +81,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     """
     training.seed_everything(ROUNDS[0][-1])
     config = speech_layout.transformers_config(PUBLISHED)
+    # Other implementations do not return attention weights, which are guided.
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     speech_layout.load_recognizer(model, folder.with_name("qwen3-asr"))

@@ -99,6 +99,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     training.seed_everything(plan.seed)
     published = training.MODELS["recognizer"]
     config = speech_layout.transformers_config(published)
+    # Other implementations do not return attention weights, which are guided.
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     if further:
@@ -112,6 +113,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
         audio, counts = features(clips)
         rows = collate(tokenizer, prompt, clips, counts)
         out = model.model(**training.inputs(rows.ids), **audio)
+        # The state at each position predicts the next token.
         labels = training.pad(rows.labels, IGNORE)[:, 1:]
         scored = labels != IGNORE
         logits = model.lm_head(out.last_hidden_state[:, :-1][scored])

@@ -37,6 +37,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     plan = training.Plan("translation", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
     config = Gemma4TextConfig(**training.MODELS["translation"])
+    # Other implementations do not return attention weights, which are guided.
     config._attn_implementation = "eager"
     model = Gemma4ForCausalLM(config)
     if further:

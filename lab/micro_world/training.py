@@ -71,6 +71,7 @@ class Maker(Generic[T]):
         rng = random.Random(seed)
         drawn = sorted(self._drawn(seed, rng, BLOCK * size), key=self._length)
         batches = [drawn[i : i + size] for i in range(0, len(drawn), size)]
+        # In sorted order, the examples would grow longer through every block.
         rng.shuffle(batches)
         return batches
 
@@ -151,6 +152,7 @@ class _Run:
         """Run one step; return its figures."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._plan.rate(number)
+        # The draws of a step depend on its number alone, so a resumed training repeats them.
         torch.manual_seed(self._plan.seed + number)
         # A step takes 0.68 of the time where the processor computes in bfloat16. Weights stay in
         # float32.

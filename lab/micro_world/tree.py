@@ -41,6 +41,7 @@ class NounPhrase:
     def person(self) -> int:
         """Agreement slot: 0 = 1sg, 1 = 3sg, 2 = 1pl, 3 = 3pl."""
         if self.pronoun:
+            # The other pronouns are he, she and it.
             return {"I": 0, "we": 2, "they": 3}.get(self.pronoun.value.en, 1)
         if self.plural:
             return 3

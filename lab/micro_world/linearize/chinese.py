@@ -162,6 +162,7 @@ class Chinese(Writer):
             word = self.word(node.determiner)
         else:
             return []
+        # Possessives and words for several things take no measure word.
         if node.number or word.text in ("一", "这", "每"):
             return [word, Token(measure, (*node.depends, *word.ids))]
         return [word]
