@@ -216,7 +216,7 @@ class Grammar:
         definite: bool = False,
         of: bool = False,
     ) -> NounPhrase:
-        # Pronouns and names take no relative clause, and do not follow "of" or a genitive.
+        # Pronouns and names take no relative clause. After "of" and "during", nouns are drawn.
         if kind == "person" and not relative and not definite:
             roll = self._rng.random()
             if pronouns and roll < 0.42:

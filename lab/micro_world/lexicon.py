@@ -109,7 +109,7 @@ def _name(text: str, zh: str) -> Plain:
 
 
 def _times() -> list[Noun]:
-    """Return the units of time, which are counted without a measure word in Chinese."""
+    """Return the units of time, which Chinese counts without a measure word."""
     rows = []
     for en, de, it, zh in _rows("times"):
         zh_and_measure = f"{zh} -"

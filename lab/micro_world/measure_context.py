@@ -73,7 +73,7 @@ def _pronoun_share(
 
 
 def _name_share(engines: Engines, drawn: list[list[Pair]], code: str) -> float:
-    """Return how often a translation has a name as listed, and not as heard."""
+    """Return how often a translation has a name in the listed spelling."""
     rng = random.Random(SEED)
     right = []
     for pair in chain.from_iterable(drawn):

@@ -85,6 +85,7 @@ class Italian(Writer):
         if not subject.pronoun:
             return False
         pronoun = subject.pronoun.value
+        # "I", "we" and "they" are never written.
         if not pronoun.it[0]:
             return True
         # The pronoun for "it" shows the gender, so it is always written.
@@ -166,7 +167,7 @@ class Italian(Writer):
     def _determiner(
         self, node: NounPhrase, noun: Gendered, following: str, of: int | None
     ) -> list[Token]:
-        """Return article and possessive ("il mio"), or one determiner, after "of" with "di"."""
+        """Return an article with a possessive ("il mio") or another determiner, with "di"."""
         if not node.determiner:
             return []
         kind = node.determiner.value.it[0]
