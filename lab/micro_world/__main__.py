@@ -14,7 +14,7 @@ Examples:
     python -m lab.micro_world devset --devset-seed 5000 --sentences 350 --output outputs/tuning
 """
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import torch
@@ -40,28 +40,36 @@ def main() -> None:
     if options.further and not set(options.parts or PARTS) <= {"translation", "recognizer"}:
         parser.error("--further is only for the parts translation and recognizer")
     torch.set_num_threads(options.threads)
+    parts = options.parts or PARTS
+    # Trainings need the tokenizers, and the aligner's training needs the recognizer.
     for part in PARTS:
-        if part not in (options.parts or PARTS):
-            continue
-        if part in TRAININGS:
-            model, train = TRAININGS[part]
-            folder = options.output / model
-            more = {"further": True} if options.further else {}
-            tokenizer = AutoTokenizer.from_pretrained(folder)
-            train(folder, tokenizer, options.work, options.scale, **more)
-        elif part == "devset":
-            folder = options.output / "devset"
-            devset.write(folder, options.devset_seed, options.sentences, options.linked)
-        else:
-            tokenizers.write(options.output)
+        if part in parts:
+            _build(part, options)
+
+
+def _build(part: str, options: Namespace) -> None:
+    if part == "tokenizers":
+        tokenizers.write(options.output)
+    elif part == "devset":
+        folder = options.output / "devset"
+        devset.write(folder, options.devset_seed, options.sentences, options.linked)
+    else:
+        model, train = TRAININGS[part]
+        folder = options.output / model
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        # The aligner's training has no such argument.
+        more: dict[str, bool] = {}
+        if options.further:
+            more["further"] = True
+        train(folder, tokenizer, options.work, options.scale, **more)
 
 
 def build_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = commands.parser("lab.micro_world", __doc__)
     add = parser.add_argument
-    known = f"{', '.join(PARTS)}; default: all. Training needs the tokenizers in --output"
-    add("parts", nargs="*", metavar="PART", help=known)
+    parts = f"{', '.join(PARTS)}; default: all. Training needs the tokenizers in --output"
+    add("parts", nargs="*", metavar="PART", help=parts)
     add("--output", type=Path, default=Path("micro_models"))
     work = "folder for checkpoints of interrupted training (%(default)s)"
     add("--work", type=Path, default=Path("outputs/micro_world"), help=work)

@@ -35,10 +35,12 @@ class Side(NamedTuple):
         """Return the written sentence."""
         return "".join(self.pieces)
 
-    def known(self, shown: int) -> int:
+    def known_pieces(self, shown: int) -> int:
         """Return the number of leading pieces that depend only on the first ``shown`` words."""
-        waits = (i for i, align in enumerate(self.align) if max(align) >= shown)
-        return next(waits, len(self.pieces))
+        for count, align in enumerate(self.align):
+            if max(align) >= shown:
+                return count
+        return len(self.pieces)
 
 
 class Pair(NamedTuple):
@@ -58,7 +60,8 @@ class Pair(NamedTuple):
 
     def reworded(self, language: str, rng: random.Random) -> Side:
         """Draw another translation; it may be the same."""
-        return translate(self.tree, language, rng, _english(self.tree)[1])
+        _, where = _english(self.tree)
+        return translate(self.tree, language, rng, where)
 
 
 def sentences(seed: int | str, *, held_out: bool = False, linked: bool = False) -> Iterator[Pair]:
@@ -66,44 +69,53 @@ def sentences(seed: int | str, *, held_out: bool = False, linked: bool = False) 
 
     If ``linked``, "it" refers to a thing in the previous sentence, wherever it can be the subject.
     """
-    grammar, rng = Grammar(random.Random(seed)), random.Random(f"wording {seed}")
-    before = None
+    grammar = Grammar(random.Random(seed))
+    # Wordings have their own generator, so that they do not change the sentences that follow.
+    rng = random.Random(f"wording {seed}")
+    previous = None
     while True:
         tree = grammar.sentence()
-        if linked and before:
-            grammar.refer(tree, before)
+        if linked and previous:
+            grammar.refer(tree, previous)
         words, where = _english(tree)
         if len(words) > LONGEST or is_held_out(" ".join(words)) != held_out:
             continue
-        before = tree
-        yield Pair(words, {code: translate(tree, code, rng, where) for code in TARGETS}, tree)
+        previous = tree
+        targets = {code: translate(tree, code, rng, where) for code in TARGETS}
+        yield Pair(words, targets, tree)
 
 
 def translate(tree: Sentence, language: str, rng: random.Random, where: dict[int, int]) -> Side:
     """Write a tree in a target language; ``where`` maps its identities to English word indices."""
     tokens = WRITERS[language](rng).sentence(tree)
-    return Side(
-        tuple(surface(tokens, spaced=language != "zh")),
-        tuple(tuple(where[i] for i in token.ids) for token in tokens),
-    )
+    pieces = surface(tokens, spaced=language != "zh")
+    align = []
+    for token in tokens:
+        words = tuple(where[leaf] for leaf in token.ids)
+        align.append(words)
+    return Side(tuple(pieces), tuple(align))
 
 
 def _english(tree: Sentence) -> tuple[tuple[str, ...], dict[int, int]]:
+    """Return the English words, and the index of the word of each identity."""
     words: list[str] = []
     where: dict[int, int] = {}
     for token in english.linearize(tree):
+        leaf = token.ids[0]
         if token.glue:
+            # A mark is a part of the word before it.
             words[-1] += token.text
-            where.setdefault(token.ids[0], len(words) - 1)
-            continue
-        where[token.ids[0]] = len(words)
-        words.append(token.text)
+            where.setdefault(leaf, len(words) - 1)
+        else:
+            where[leaf] = len(words)
+            words.append(token.text)
     where[END] = len(words) - 1
     return tuple(words), where
 
 
 def is_held_out(text: str) -> bool:
     """Whether a sentence is held out, which is decided by its text alone: one in ten."""
+    # A hash of the text splits equal sentences of all seeds alike.
     return zlib.crc32(text.encode()) % 10 == 0
 
 

@@ -17,7 +17,7 @@ from lab.micro_world import lexicon
 from lab.micro_world.corpus import TARGETS, Pair, sentences
 from lab.micro_world.lexicon import drawn_names
 from lab.micro_world.speech import Synthesizer, Voice, speak
-from lab.micro_world.speech_data import later, noisy
+from lab.micro_world.speech_data import later, noisy, silence
 
 VOICES = (
     Voice("en-us", 145, 45),
@@ -27,7 +27,9 @@ VOICES = (
 )
 SECONDS = 72.0
 """Duration in seconds after which a talk ends with the current sentence."""
-SEED, SENTENCES = 1000, 60
+SEED = 1000
+SENTENCES = 60
+"""Minimum number of sentences."""
 NOISE = 6e-3
 """Standard deviation of the background noise, full scale being 1."""
 
@@ -45,13 +47,13 @@ class SpokenTalk(NamedTuple):
 
 def talks(seed: int, least: int, linked: bool = False) -> Iterator[SpokenTalk]:
     """Yield talks until they have ``least`` sentences and every voice is used."""
-    said = 0
+    sentence_count = 0
     for number in count():
-        if said >= least and number >= len(VOICES):
+        if sentence_count >= least and number >= len(VOICES):
             return
         voice = VOICES[number % len(VOICES)]
         talk = speak_talk(f"talk-{_letters(number)}", voice, seed + number, linked=linked)
-        said += len(talk.segments)
+        sentence_count += len(talk.segments)
         yield talk
 
 
@@ -60,17 +62,18 @@ def speak_talk(
 ) -> SpokenTalk:
     """Speak held-out sentences until ``seconds`` have passed."""
     rng, synthesizer = random.Random(seed), Synthesizer()
-    pieces: list[FloatArray] = [np.zeros(int(rng.uniform(0.2, 0.6) * SAMPLE_RATE), np.float32)]
-    now = len(pieces[0]) / SAMPLE_RATE
+    lead = silence(rng.uniform(0.2, 0.6))
+    pieces: list[FloatArray] = [lead]
     segments: list[tuple[Pair, float, float]] = []
     words: list[Word] = []
+    now = len(lead) / SAMPLE_RATE
     for pair in _consistent(seed, rng, linked):
-        spoken = speak(pair.words, voice, rng, synthesizer)
-        words += later(spoken.words, now)
-        end = now + len(spoken.audio) / SAMPLE_RATE
+        utterance = speak(pair.words, voice, rng, synthesizer)
+        words += later(utterance.words, now)
+        end = now + len(utterance.audio) / SAMPLE_RATE
         segments.append((pair, now, end))
-        gap = np.zeros(int(rng.uniform(0.4, 0.9) * SAMPLE_RATE), np.float32)
-        pieces += [spoken.audio, gap]
+        gap = silence(rng.uniform(0.4, 0.9))
+        pieces += [utterance.audio, gap]
         now = end + len(gap) / SAMPLE_RATE
         if now >= seconds:
             break
@@ -80,14 +83,22 @@ def speak_talk(
 
 
 def _consistent(seed: int, rng: random.Random, linked: bool) -> Iterator[Pair]:
-    """Yield held-out sentences with one spelling per name."""
-    spelled = [rng.choice(pair).en for pair in lexicon.SPELLINGS]
-    other = {n.en for pair in lexicon.SPELLINGS for n in pair} - set(spelled)
-    follows = False  # the previous sentence was spoken
+    """Yield held-out sentences with one spelling per name.
+
+    A sentence with "it" is skipped if the sentence before it is skipped.
+    """
+    unused_spellings: set[str] = set()
+    for names in lexicon.SPELLINGS:
+        chosen = rng.choice(names)
+        unused_spellings.update(name.en for name in names if name != chosen)
+    spoken = False
     for pair in sentences(seed, held_out=True, linked=linked):
-        says_it = linked and {"it", "It"} & {*pair.words}
-        follows = not other & {word.strip(".,") for word in pair.words} and (follows or not says_it)
-        if follows:
+        bare_words = {word.strip(".,") for word in pair.words}
+        says_it = linked and not {"it", "It"}.isdisjoint(pair.words)
+        # The previous sentence has the thing that "it" refers to.
+        understandable = spoken or not says_it
+        spoken = understandable and unused_spellings.isdisjoint(bare_words)
+        if spoken:
             yield pair
 
 
@@ -102,29 +113,43 @@ def write(folder: Path, seed: int = SEED, least: int = SENTENCES, linked: bool =
     listing: list[dict[str, object]] = []
     lines: dict[str, list[str]] = {code: [] for code in ("en", *TARGETS)}
     for talk in talks(seed, least, linked):
-        wav = f"{talk.name}.wav"
-        files = [folder / "wav" / wav]
-        if talk.name in ("talk-a", "talk-b"):
-            files.append(folder.parent / "talks" / f"{talk.name}.flac")
-        for file in files:
-            file.parent.mkdir(exist_ok=True)
-            soundfile.write(file, talk.audio, SAMPLE_RATE, subtype="PCM_16")
+        _write_audio(folder, talk)
+        _write_names_and_times(folder, talk)
         for pair, begin, end in talk.segments:
-            times = {"offset": round(begin, 3), "duration": round(end - begin, 3)}
-            listing.append({"wav": wav, **times, "speaker_id": talk.speaker})
+            entry = {
+                "wav": f"{talk.name}.wav",
+                "offset": round(begin, 3),
+                "duration": round(end - begin, 3),
+                "speaker_id": talk.speaker,
+            }
+            listing.append(entry)
             lines["en"].append(pair.text)
             for code in TARGETS:
                 lines[code].append(pair.targets[code].text)
-        (folder / "contexts" / f"{talk.name}.txt").write_text("\n".join(talk.context) + "\n")
-        gold = [[w.text, round(w.start, 3), round(w.end, 3)] for w in talk.words]
-        text = json.dumps(gold, indent=1, ensure_ascii=False) + "\n"
-        (folder / "gold" / f"{talk.name}.json").write_text(text)
     (folder / "audio-segments.yaml").write_text(yaml.safe_dump(listing, sort_keys=False))
     for code, texts in lines.items():
         (folder / "ref" / f"{code}.txt").write_text("\n".join(texts) + "\n")
 
 
+def _write_audio(folder: Path, talk: SpokenTalk) -> None:
+    files = [folder / "wav" / f"{talk.name}.wav"]
+    if talk.name in ("talk-a", "talk-b"):
+        files.append(folder.parent / "talks" / f"{talk.name}.flac")
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        soundfile.write(file, talk.audio, SAMPLE_RATE, subtype="PCM_16")
+
+
+def _write_names_and_times(folder: Path, talk: SpokenTalk) -> None:
+    (folder / "contexts" / f"{talk.name}.txt").write_text("\n".join(talk.context) + "\n")
+    gold = [[word.text, round(word.start, 3), round(word.end, 3)] for word in talk.words]
+    text = json.dumps(gold, indent=1, ensure_ascii=False) + "\n"
+    (folder / "gold" / f"{talk.name}.json").write_text(text)
+
+
 def _letters(number: int) -> str:
     """Return a, b, ... z, ba, bb, ..."""
     text = ascii_lowercase[number % 26]
-    return text if number < 26 else _letters(number // 26) + text
+    if number < 26:
+        return text
+    return _letters(number // 26) + text

@@ -15,7 +15,9 @@ class Gendered(NamedTuple):
 
     def form(self, plural: bool) -> str:
         """Return singular or plural."""
-        return self.plural if plural else self.singular
+        if plural:
+            return self.plural
+        return self.singular
 
 
 class Noun(NamedTuple):
@@ -86,49 +88,70 @@ class Modal(NamedTuple):
     zh: str
 
 
-def english_verb(given: list[str]) -> EnglishVerb:
-    """Return all forms from the base, or as given."""
-    if len(given) == 4:
-        return EnglishVerb(*given)
-    (base,) = given
+def english_verb(forms: list[str]) -> EnglishVerb:
+    """Return a verb from its four forms, or from its base alone if it is regular."""
+    if len(forms) == 4:
+        return EnglishVerb(*forms)
+    (base,) = forms
+    third, past = base + "s", base + "ed"
     if base.endswith("y") and base[-2] not in VOWELS:
         third, past = base[:-1] + "ies", base[:-1] + "ied"
-    else:
-        third = base + ("es" if base.endswith(("s", "sh", "ch", "x", "z")) else "s")
-        past = base + ("d" if base.endswith("e") else "ed")
-    return EnglishVerb(base, third, past, past)
+    elif base.endswith(("s", "sh", "ch", "x", "z")):
+        third = base + "es"
+    elif base.endswith("e"):
+        past = base + "d"
+    return EnglishVerb(base=base, third=third, past=past, participle=past)
 
 
-def german_verb(given: list[str]) -> GermanVerb:
-    """Return all forms from the infinitive, or from infinitive, third person and participle.
+def german_verb(forms: list[str]) -> GermanVerb:
+    """Return a verb from infinitive, third person and participle, or from the infinitive alone.
 
     A hyphen separates the prefix from the infinitive; the other forms have no prefix.
     """
-    prefix, _, infinitive = given[0].rpartition("-")
-    if len(given) == 3:
-        return GermanVerb(infinitive, given[1], given[2], prefix)
-    stem = infinitive[:-2] if infinitive.endswith("en") else infinitive[:-1]
-    hard = stem.endswith(("t", "d", "fn", "chn", "gn", "tm"))
-    third = stem + ("et" if hard else "t")
-    bare = stem.endswith("ier") or infinitive.startswith(INSEPARABLE)
-    return GermanVerb(infinitive, third, third if bare else "ge" + third, prefix)
+    prefix, _, infinitive = forms[0].rpartition("-")
+    if len(forms) == 3:
+        _, third, participle = forms
+        return GermanVerb(infinitive, third, participle, prefix)
+    stem = infinitive[:-1]
+    if infinitive.endswith("en"):
+        stem = infinitive[:-2]
+    third = stem + "t"
+    if stem.endswith(("t", "d", "fn", "chn", "gn", "tm")):
+        third = stem + "et"
+    # Participles of verbs in -ieren, or with an inseparable prefix, have no ge-.
+    participle = "ge" + third
+    if stem.endswith("ier") or infinitive.startswith(INSEPARABLE):
+        participle = third
+    return GermanVerb(infinitive, third, participle, prefix)
 
 
-def italian_verb(given: list[str]) -> ItalianVerb:
-    """Return 1sg, 3sg, 1pl, 3pl, participle and infinitive, from the infinitive or as given."""
-    if len(given) == 6:
-        first, third, we, they, participle, infinitive = given
-        return ItalianVerb((first, third, we, they), participle, infinitive)
-    (infinitive,) = given
+def italian_verb(forms: list[str]) -> ItalianVerb:
+    """Return a verb from 1sg, 3sg, 1pl, 3pl, participle and infinitive, or from the infinitive.
+
+    Raises:
+        ValueError: the only form is an infinitive that ends neither in -are nor in -ire.
+    """
+    if len(forms) == 6:
+        *present, participle, infinitive = forms
+        return ItalianVerb(tuple(present), participle, infinitive)
+    (infinitive,) = forms
     stem, ending = infinitive[:-3], infinitive[-3:]
     if ending == "ire":
-        forms = (stem + "isco", stem + "isce", stem + "iamo", stem + "iscono")
-        return ItalianVerb(forms, stem + "ito", infinitive)
-    if ending != "are":
+        endings, participle = ("isco", "isce", "iamo", "iscono"), stem + "ito"
+    elif ending == "are":
+        endings, participle = ("o", "a", _soft_i(stem) + "amo", "ano"), stem + "ato"
+    else:
         raise ValueError(f"give all forms of {infinitive!r}: only -are and -ire verbs are regular")
-    soft = "" if stem.endswith("i") else ("hi" if stem.endswith(("c", "g")) else "i")
-    forms = (stem + "o", stem + "a", stem + soft + "amo", stem + "ano")
-    return ItalianVerb(forms, stem + "ato", infinitive)
+    return ItalianVerb(tuple(stem + end for end in endings), participle, infinitive)
+
+
+def _soft_i(stem: str) -> str:
+    """Return the i of -iamo after a stem: hi keeps a hard c or g, and a stem in i has its own."""
+    if stem.endswith("i"):
+        return ""
+    if stem.endswith(("c", "g")):
+        return "hi"
+    return "i"
 
 
 def german_genitive(noun: str, gender: str) -> str:
@@ -144,4 +167,6 @@ def german_genitive(noun: str, gender: str) -> str:
 
 def german_dative(plural: str) -> str:
     """Return the dative plural."""
-    return plural if plural.endswith(("n", "s")) else plural + "n"
+    if plural.endswith(("n", "s")):
+        return plural
+    return plural + "n"

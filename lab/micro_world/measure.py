@@ -18,7 +18,7 @@ from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.translation.prompt import PromptBuilder
 from lab import commands
 from lab.micro_world import measure_speech
-from lab.micro_world.corpus import TARGETS, sentences
+from lab.micro_world.corpus import TARGETS, Pair, sentences
 from lab.micro_world.measure_context import PRONOUNS, SEED, context, translated
 from lab.micro_world.translation_data import PROMPTS
 
@@ -36,9 +36,11 @@ def two_draws(code: str, count: int) -> float:
     uses the usual wording reaches more.
     """
     rng = random.Random(SEED)
-    pairs = list(islice(sentences(SEED, held_out=True), count))
-    again = [pair.reworded(code, rng).text for pair in pairs]
-    return bleu(again, [pair.targets[code].text for pair in pairs], code)
+    first_draws, second_draws = [], []
+    for pair in islice(sentences(SEED, held_out=True), count):
+        first_draws.append(pair.targets[code].text)
+        second_draws.append(pair.reworded(code, rng).text)
+    return bleu(second_draws, first_draws, code)
 
 
 def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
@@ -47,33 +49,43 @@ def translation(engines: Engines, code: str, count: int) -> dict[str, float]:
     Whole sources are translated with both instructions, and cut sources with the source-following
     instruction, against the part of the reference that they determine.
     """
-    english, target = language("en"), language(code)
     pairs = list(islice(sentences(SEED, held_out=True), count))
-    sides = [pair.targets[code] for pair in pairs]
-    whole = [side.text for side in sides]
+    sources = [pair.words for pair in pairs]
+    references = [pair.targets[code].text for pair in pairs]
     figures = {f"two_draws_bleu_{code}": two_draws(code, count)}
-    for behavior, prompt in PROMPTS.items():
-        builder = PromptBuilder.of(engines.tokenizer, prompt, english, target)
-        texts = _translated(engines, builder, [p.words for p in pairs], f"{code}, {behavior}")
-        figures[f"{behavior}_bleu_{code}"] = bleu(texts, whole, code)
-    rng = random.Random(SEED)
-    shown = [rng.randint(1, len(pair.words) - 1) for pair in pairs]
-    cut = [pair.words[:count] for pair, count in zip(pairs, shown, strict=True)]
-    texts = _translated(engines, builder, cut, f"{code}, cut")
-    known = [
-        "".join(side.pieces[: side.known(count)]) for side, count in zip(sides, shown, strict=True)
-    ]
-    figures[f"follows_cut_bleu_{code}"] = bleu(texts, known, code)
+    for behavior in PROMPTS:
+        texts = _translated(engines, code, behavior, sources, f"{code}, {behavior}")
+        figures[f"{behavior}_bleu_{code}"] = bleu(texts, references, code)
+    cut_sources, cut_references = _cut(pairs, code)
+    texts = _translated(engines, code, "follows", cut_sources, f"{code}, cut")
+    figures[f"follows_cut_bleu_{code}"] = bleu(texts, cut_references, code)
     if code in PRONOUNS:
         figures |= context(engines, code, count)
     return figures
 
 
+def _cut(pairs: Sequence[Pair], code: str) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Cut sources at random; return them and the parts of the references that they determine."""
+    rng = random.Random(SEED)
+    sources, references = [], []
+    for pair in pairs:
+        # At least one word is shown, and at least one is missing.
+        shown = rng.randint(1, len(pair.words) - 1)
+        sources.append(pair.words[:shown])
+        side = pair.targets[code]
+        references.append("".join(side.pieces[: side.known_pieces(shown)]))
+    return sources, references
+
+
 def _translated(
-    engines: Engines, builder: PromptBuilder, sources: Sequence[tuple[str, ...]], title: str
+    engines: Engines, code: str, behavior: str, sources: Sequence[tuple[str, ...]], title: str
 ) -> list[str]:
-    found = translated(engines, builder, [[words] for words in sources], title=title)
-    return [text for (text,) in found]
+    """Translate each source alone, without a history."""
+    english, target = language("en"), language(code)
+    builder = PromptBuilder.of(engines.tokenizer, PROMPTS[behavior], english, target)
+    talks = [[words] for words in sources]
+    texts = translated(engines, builder, talks, title=title)
+    return [text for (text,) in texts]
 
 
 def measure(engines: Engines, devset: Path, count: int) -> dict[str, float]:

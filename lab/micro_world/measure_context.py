@@ -1,9 +1,10 @@
 """Measure how the micro translation model uses a history and a list of names."""
 
+import math
 import random
 import re
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from itertools import chain, islice
 
 from tqdm.contrib.concurrent import thread_map
 
@@ -19,8 +20,12 @@ from lab.micro_world.translation_data import PROMPTS, SPELLED, respelled
 
 SEED = 4242
 PRONOUNS = {"de": set(GERMAN_IT.values()), "it": set(ITALIAN_IT.values())}
-LENGTH, TOKENS, MAX_TARGET_TOKENS = 10, 512, 100
-"""Number of sentences of a talk, and of tokens of its history and of a translation."""
+LENGTH = 10
+"""Number of sentences of a talk."""
+TOKENS = 512
+"""Maximum number of tokens of a history."""
+MAX_TARGET_TOKENS = 100
+"""Maximum number of tokens of a translation."""
 AT_ONCE = 8
 """Number of concurrent translations, which take a third of the time. Speech is not batched: batches
 resolve near-ties differently in every run (periods per cut 22.0 to 22.8 % instead of 22.4 %).
@@ -29,8 +34,11 @@ resolve near-ties differently in every run (periods per cut 22.0 to 22.8 % inste
 
 def talks(count: int) -> list[list[Pair]]:
     """Return talks of ``count`` held-out sentences whose "it" refers to a thing named before."""
-    seeds = [f"{SEED} {number}" for number in range(-(-count // LENGTH))]
-    return [list(islice(sentences(s, held_out=True, linked=True), LENGTH)) for s in seeds]
+    drawn = []
+    for number in range(math.ceil(count / LENGTH)):
+        pairs = sentences(f"{SEED} {number}", held_out=True, linked=True)
+        drawn.append(list(islice(pairs, LENGTH)))
+    return drawn
 
 
 def context(engines: Engines, code: str, count: int) -> dict[str, float]:
@@ -39,40 +47,77 @@ def context(engines: Engines, code: str, count: int) -> dict[str, float]:
     The history has the previous sentences with the model's translations. A name is heard in its
     other spelling.
     """
-    english, target, prompt = language("en"), language(code), PROMPTS["finishes"]
-    said = talks(count)
-    figures = {}
-    for kept in (0, 2):
-        builder = PromptBuilder.of(engines.tokenizer, prompt, english, target)
-        told = [[pair.words for pair in talk] for talk in said]
-        texts = translated(engines, builder, told, kept, f"{code}, history {kept}")
-        figures[f"pronouns_k{kept}_{code}"] = _share(
-            _subject(text, code) == _subject(pair.targets[code].text, code)
-            for talk, lines in zip(said, texts, strict=True)
-            for pair, text in zip(talk, lines, strict=True)
-            if pair.tree.main.subject.pronoun and pair.tree.main.subject.pronoun.value.en == "it"
-        )
-    rng, found = random.Random(SEED), []
-    for pair in (pair for talk in said for pair in talk if _names(pair)):
+    drawn = talks(count)
+    return {
+        f"pronouns_k0_{code}": _pronoun_share(engines, drawn, code, history_length=0),
+        f"pronouns_k2_{code}": _pronoun_share(engines, drawn, code, history_length=2),
+        f"names_{code}": _name_share(engines, drawn, code),
+    }
+
+
+def _pronoun_share(
+    engines: Engines, drawn: list[list[Pair]], code: str, history_length: int
+) -> float:
+    """Return how often the pronoun for "it" is that of the reference."""
+    builder = _builder(engines, code)
+    sources = [[pair.words for pair in talk] for talk in drawn]
+    title = f"{code}, history {history_length}"
+    texts = translated(engines, builder, sources, history_length, title)
+    right = []
+    for pair, text in zip(chain.from_iterable(drawn), chain.from_iterable(texts), strict=True):
+        pronoun = pair.tree.main.subject.pronoun
+        if pronoun is None or pronoun.value.en != "it":
+            continue
+        right.append(_subject(text, code) == _subject(pair.targets[code].text, code))
+    return _share(right)
+
+
+def _name_share(engines: Engines, drawn: list[list[Pair]], code: str) -> float:
+    """Return how often a translation has a name in the listed spelling."""
+    rng = random.Random(SEED)
+    right = []
+    for pair in chain.from_iterable(drawn):
+        names = _names(pair)
+        if not names:
+            continue
+        # The list has the right spellings, and the transcript has the other ones.
         lines = "\n".join(drawn_names(rng, pair.words))
-        builder = PromptBuilder.of(engines.tokenizer, prompt, english, target, lines)
+        builder = _builder(engines, code, lines)
         heard = tuple(respelled(word, SPELLED) for word in pair.words)
         ((text,),) = translated(engines, builder, [[heard]])
-        found += [name in re.findall(r"\w+", text) for name in _names(pair)]
-    return {**figures, f"names_{code}": _share(found)}
+        words = re.findall(r"\w+", text)
+        right += [name in words for name in names]
+    return _share(right)
+
+
+def _builder(engines: Engines, code: str, lines: str = "") -> PromptBuilder:
+    english, target = language("en"), language(code)
+    return PromptBuilder.of(engines.tokenizer, PROMPTS["finishes"], english, target, lines)
 
 
 def translated(
     engines: Engines,
     builder: PromptBuilder,
-    told: Sequence[Sequence[tuple[str, ...]]],
-    kept: int = 0,
+    sources: Sequence[Sequence[tuple[str, ...]]],
+    history_length: int = 0,
     title: str = "",
 ) -> list[list[str]]:
-    """Translate talks sentence by sentence, each with the ``kept`` previous sentences."""
+    """Translate talks sentence by sentence, with a history of the model's own translations.
+
+    Args:
+        engines: the translation engine and its tokenizer.
+        builder: writes the prompts.
+        sources: for each talk, the words of each sentence.
+        history_length: maximum number of previous sentences in a prompt.
+        title: description of the progress bar; without it, there is no bar.
+
+    Returns:
+        For each talk, the translation of each sentence.
+    """
 
     def translate(talk: Sequence[tuple[str, ...]]) -> list[str]:
-        history, texts = History(builder, kept, TOKENS), []
+        history = History(builder, history_length, TOKENS)
+        texts = []
         for words in talk:
             request = DraftRequest(history.prompt(words, ()), MAX_TARGET_TOKENS)
             draft = engines.translation.draft(request)
@@ -80,20 +125,24 @@ def translated(
             texts.append(str(engines.tokenizer.decode(draft.token_ids)))
         return texts
 
-    bar = {"desc": title, "disable": not title}
-    return list(thread_map(translate, told, max_workers=AT_ONCE, **bar))
+    texts = thread_map(translate, sources, max_workers=AT_ONCE, desc=title, disable=not title)
+    return list(texts)
 
 
 def _subject(text: str, code: str) -> str | None:
     """Return the first pronoun that may refer to a thing."""
-    words = re.findall(r"\w+", text.lower())
-    return next((word for word in words if word in PRONOUNS[code]), None)
+    words: list[str] = re.findall(r"\w+", text.lower())
+    for word in words:
+        if word in PRONOUNS[code]:
+            return word
+    return None
 
 
 def _names(pair: Pair) -> list[str]:
-    return [name for word in pair.words if (name := word.strip(".,")) in SPELLED]
+    """Return the names with two spellings in a source."""
+    bare_words = [word.strip(".,") for word in pair.words]
+    return [word for word in bare_words if word in SPELLED]
 
 
-def _share(right: Iterable[bool]) -> float:
-    found = list(right)
-    return sum(found) / max(1, len(found))
+def _share(right: Sequence[bool]) -> float:
+    return sum(right) / max(1, len(right))

@@ -45,66 +45,94 @@ def segments(devset: Path) -> Iterator[Segment]:
         audio, _ = soundfile.read(devset / "wav" / wav, dtype="float32")
         gold = json.loads((devset / "gold" / wav).with_suffix(".json").read_text())
         names = (devset / "contexts" / wav).with_suffix(".txt")
-        context = names.read_text().strip() if names.is_file() else ""
-        for entry in (e for e in listing if e["wav"] == wav):
+        context = ""
+        if names.is_file():
+            context = names.read_text().strip()
+        for entry in listing:
+            if entry["wav"] != wav:
+                continue
             begin, end = entry["offset"], entry["offset"] + entry["duration"]
             piece = audio[int(begin * SAMPLE_RATE) : int((end + MARGIN) * SAMPLE_RATE)]
-            inside = [w for w in gold if begin - 1e-3 <= w[1] < end]
-            words = tuple(Word(t, a - begin, b - begin) for t, a, b in inside)
-            yield Segment(piece, words, context)
+            words = []
+            for text, word_start, word_end in gold:
+                # Times are rounded to a millisecond.
+                if begin - 1e-3 <= word_start < end:
+                    words.append(Word(text, word_start - begin, word_end - begin))
+            yield Segment(piece, tuple(words), context)
 
 
 def measure(engines: Engines, devset: Path) -> dict[str, float]:
     """Measure word errors with and without the names, word ends, and cut audio."""
-    found, aligner = list(segments(devset)), engines.aligner
+    aligner = engines.aligner
     assert aligner is not None  # of every embedded configuration
-    heard: dict[bool, list[str]] = {False: [], True: []}
-    ends: list[float] = []
+    references: list[str] = []
+    transcripts: list[str] = []
+    transcripts_with_context: list[str] = []
+    end_errors: list[float] = []
     counts: Counter[str] = Counter()
-    for segment in tqdm(found, desc="speech"):
-        for named, texts in heard.items():
-            context = segment.context if named else ""
-            texts.append(engines.asr.transcribe(segment.audio, "en", context).text or "")
-        items = aligner.align(segment.audio, segment.text, "en")
-        if len(items) != len(segment.words):
-            raise RuntimeError(
-                f"the aligner returned {len(items)} items for {len(segment.words)} words"
-            )
-        ends += [abs(i.end - w.end) for i, w in zip(items, segment.words, strict=True)]
-        _cut(engines.asr, aligner, segment, counts)
-    said = [segment.text for segment in found]
-    return {
-        "wer": _wer(said, heard[False]),
-        "wer_with_context": _wer(said, heard[True]),
-        "aligner_mae_ms": 1000 * float(np.mean(ends)),
-        **{
-            f"tail_error_{ms}_ms": counts[f"errors {ms}"] / max(1, counts[f"words {ms}"])
-            for ms in BINS_S
-        },
-        "false_periods_per_cut": counts["periods"] / max(1, counts["cuts"]),
+    for segment in tqdm(list(segments(devset)), desc="speech"):
+        references.append(segment.text)
+        transcripts.append(_transcript(engines.asr, segment.audio))
+        transcripts_with_context.append(_transcript(engines.asr, segment.audio, segment.context))
+        end_errors += _end_errors(aligner, segment)
+        _count_cuts(engines.asr, aligner, segment, counts)
+    figures = {
+        "wer": _wer(references, transcripts),
+        "wer_with_context": _wer(references, transcripts_with_context),
+        "aligner_mae_ms": 1000 * float(np.mean(end_errors)),
     }
+    for hold_back in BINS_S:
+        errors, words = counts[f"errors {hold_back}"], counts[f"words {hold_back}"]
+        figures[f"tail_error_{hold_back}_ms"] = errors / max(1, words)
+    figures["false_periods_per_cut"] = counts["periods"] / max(1, counts["cuts"])
+    return figures
 
 
-def _cut(asr: Recognizer, aligner: Aligner, segment: Segment, counts: Counter[str]) -> None:
+def _transcript(asr: Recognizer, audio: FloatArray, context: str = "") -> str:
+    return asr.transcribe(audio, "en", context).text or ""
+
+
+def _end_errors(aligner: Aligner, segment: Segment) -> list[float]:
+    """Return the absolute error of each word end in seconds."""
+    aligned_words = aligner.align(segment.audio, segment.text, "en")
+    if len(aligned_words) != len(segment.words):
+        raise RuntimeError(
+            f"the aligner returned {len(aligned_words)} items for {len(segment.words)} words"
+        )
+    pairs = zip(aligned_words, segment.words, strict=True)
+    return [abs(aligned.end - word.end) for aligned, word in pairs]
+
+
+def _count_cuts(asr: Recognizer, aligner: Aligner, segment: Segment, counts: Counter[str]) -> None:
     """Count cuts inside a sentence, false periods, and words and errors at each hold-back."""
-    reference = [word for said in segment.words for word in plain_words(said.text)]
-    for number in range(1, int(segment.words[-1].end / CUT_EVERY_S) + 1):
+    reference: list[str] = []
+    for word in segment.words:
+        reference += plain_words(word.text)
+    cut_count = int(segment.words[-1].end / CUT_EVERY_S)
+    for number in range(1, cut_count + 1):
         stop = number * CUT_EVERY_S
         audio = segment.audio[: int(stop * SAMPLE_RATE)]
-        text = asr.transcribe(audio, "en").text or ""
-        counts.update(cuts=1, periods=text.endswith("."))
+        text = _transcript(asr, audio)
+        counts["cuts"] += 1
+        counts["periods"] += text.endswith(".")
         if not text:
             continue
-        items = aligner.align(audio, text, "en")
-        pieces = [(word, item.end) for item in items for word in plain_words(item.text)]
-        right = matches([word for word, _ in pieces], reference)
-        for (_, end), correct in zip(pieces, right, strict=True):
+        words: list[str] = []
+        ends: list[float] = []
+        for aligned in aligner.align(audio, text, "en"):
+            plain = plain_words(aligned.text)
+            words += plain
+            ends += [aligned.end] * len(plain)
+        for end, correct in zip(ends, matches(words, reference), strict=True):
+            # The aligner may place the end of a word after the end of the audio.
+            distance = max(0.0, stop - end)
             for hold_back, (nearest, farthest) in BINS_S.items():
-                if nearest <= max(0.0, stop - end) < farthest:
+                if nearest <= distance < farthest:
                     counts[f"words {hold_back}"] += 1
                     counts[f"errors {hold_back}"] += not correct
 
 
 def _wer(references: list[str], hypotheses: list[str]) -> float:
-    said, heard = ([" ".join(plain_words(t)) for t in texts] for texts in (references, hypotheses))
-    return float(jiwer.wer(said, heard))
+    plain_references = [" ".join(plain_words(text)) for text in references]
+    plain_hypotheses = [" ".join(plain_words(text)) for text in hypotheses]
+    return float(jiwer.wer(plain_references, plain_hypotheses))

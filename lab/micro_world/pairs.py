@@ -1,11 +1,11 @@
 """Draw calibration pairs of the micro world, for ``alignatt calibrate run --pairs micro:N``."""
 
 from collections.abc import Sequence
-from itertools import accumulate, islice
+from itertools import islice
 
 from alignatt_agent.calibration.pairs import Pairs, PairsError, Span, make_pair
 from alignatt_agent.config.languages import Language
-from lab.micro_world.corpus import TARGETS, sentences
+from lab.micro_world.corpus import TARGETS, Side, sentences
 
 
 def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pairs:
@@ -17,21 +17,32 @@ def micro_pairs(count: int, seed: int, source: Language, target: Language) -> Pa
     pairs = []
     for drawn in islice(sentences(seed, held_out=True), count):
         side = drawn.targets[target.code]
-        # Chinese characters inherit the links of their word, as in any file of Chinese pairs.
-        counted = _spans(side.pieces) if target.spaced else None
-        aligned = [
-            align
-            for piece, align in zip(side.pieces, side.align, strict=True)
-            for _ in range(1 if target.spaced else len("".join(piece.split())))
-        ]
-        links = frozenset((i, j) for j, align in enumerate(aligned) for i in align)
-        pairs.append(
-            make_pair(drawn.words, side.text, links, spaced=target.spaced, counted=counted)
-        )
+        spans: list[Span] | None = None
+        align: Sequence[tuple[int, ...]] = side.align
+        if target.spaced:
+            spans = _spans(side.pieces)
+        else:
+            align = _align_of_characters(side)
+        links = frozenset((word, unit) for unit, words in enumerate(align) for word in words)
+        pair = make_pair(drawn.words, side.text, links, spaced=target.spaced, counted=spans)
+        pairs.append(pair)
     return Pairs(f"micro:{count}:{seed}", tuple(pairs))
+
+
+def _align_of_characters(side: Side) -> list[tuple[int, ...]]:
+    """Give each character the links of its word, as in any file of Chinese pairs."""
+    align = []
+    for piece, words in zip(side.pieces, side.align, strict=True):
+        characters = "".join(piece.split())
+        align += [words] * len(characters)
+    return align
 
 
 def _spans(pieces: Sequence[str]) -> list[Span]:
     """Return the start and end of each piece in the joined text, without white space."""
-    ends = list(accumulate(map(len, pieces)))
-    return [(end - len(piece.lstrip()), end) for piece, end in zip(pieces, ends, strict=True)]
+    spans = []
+    end = 0
+    for piece in pieces:
+        end += len(piece)
+        spans.append((end - len(piece.lstrip()), end))
+    return spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import shutil
-from itertools import accumulate, count, pairwise
+from itertools import count, pairwise
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -28,8 +28,12 @@ _COPIES = TemporaryDirectory(ignore_cleanup_errors=True)
 
 class _Event(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int) for name in ("type", "unique", "text_position", "length")),
-        *((name, ctypes.c_int) for name in ("audio_position", "sample")),
+        ("type", ctypes.c_int),
+        ("unique", ctypes.c_int),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
         ("user_data", ctypes.c_void_p),
         ("id", ctypes.c_int * 2),
     ]
@@ -57,17 +61,23 @@ class Synthesizer:
             raise RuntimeError(f"espeak-ng did not start with the data in {path.decode()}")
         self._samples: list[Any] = []
         self._words: list[tuple[int, float]] = []
+        # The library calls this object later, so the attribute keeps it alive.
         self._callback = _Callback(self._collect)
         self._library.espeak_SetSynthCallback(self._callback)
 
     def _collect(self, wave: Any, count: int, events: Any) -> int:
+        """Store samples and word starts; the library calls it for each piece of audio."""
         if count > 0:
-            self._samples.append(np.ctypeslib.as_array(wave, (count,)).copy())
-        i = 0
-        while events[i].type != 0:
-            if events[i].type == WORD_EVENT:
-                self._words.append((events[i].text_position - 1, events[i].audio_position / 1000))
-            i += 1
+            # The samples are valid only during the call.
+            samples = np.ctypeslib.as_array(wave, (count,)).copy()
+            self._samples.append(samples)
+        number = 0
+        while events[number].type != 0:
+            event = events[number]
+            if event.type == WORD_EVENT:
+                # Positions of characters start at 1, and times are in milliseconds.
+                self._words.append((event.text_position - 1, event.audio_position / 1000))
+            number += 1
         return 0
 
     def say(
@@ -86,6 +96,7 @@ class Synthesizer:
         self._library.espeak_Synth(data, len(data) + 1, 0, 1, 0, 1, None, None)
         self._library.espeak_Synchronize()
         wave = np.concatenate(self._samples).astype(np.float32) / 32768
+        # espeak-ng speaks at 22,050 Hz.
         return resample_poly(wave, 320, 441).astype(np.float32), self._words
 
 
@@ -117,42 +128,57 @@ def speak(
     Fillers are audible but not words of the transcript.
     """
     audio, starts = _timed(words, voice, synthesizer)
-    out: list[FloatArray] = []
-    timed: list[Word] = []
+    borders = [int(start * SAMPLE_RATE) for start in starts]
+    borders.append(len(audio))
+    pieces: list[FloatArray] = [audio[: borders[0]]]
+    timed_words: list[Word] = []
     shift = 0.0
-    borders = [*(int(start * SAMPLE_RATE) for start in starts), len(audio)]
     for word, start, (begin, stop) in zip(words, starts, pairwise(borders), strict=True):
-        if timed and rng.random() < 0.05:
-            out.append(_hesitation(voice, rng, synthesizer))
-            shift += len(out[-1]) / SAMPLE_RATE
+        if timed_words and rng.random() < 0.05:
+            hesitation = _hesitation(voice, rng, synthesizer)
+            pieces.append(hesitation)
+            shift += len(hesitation) / SAMPLE_RATE
         piece = audio[begin:stop]
+        pieces.append(piece)
+        # A word ends with its last audible sample, and a pause may follow.
+        length = len(piece)
         loud = np.flatnonzero(np.abs(piece) > SILENCE)
-        length = (int(loud[-1]) + 1 if len(loud) else len(piece)) / SAMPLE_RATE
-        out.append(piece)
-        timed.append(Word(word, start + shift, start + shift + length))
-    lead = audio[: int(starts[0] * SAMPLE_RATE)]
-    return Utterance(np.concatenate([lead, *out]), tuple(timed))
+        if len(loud):
+            length = int(loud[-1]) + 1
+        end = start + shift + length / SAMPLE_RATE
+        timed_words.append(Word(word, start + shift, end))
+    return Utterance(np.concatenate(pieces), tuple(timed_words))
 
 
 def _timed(
     words: tuple[str, ...], voice: Voice, synthesizer: Synthesizer
 ) -> tuple[FloatArray, list[float]]:
-    *offsets, position = accumulate((len(word) + 1 for word in words), initial=0)
+    """Return the samples up to the last audible one, and the start of each word in seconds."""
+    offsets = []
+    text_length = 0
+    for word in words:
+        offsets.append(text_length)
+        text_length += len(word) + 1
     audio, events = synthesizer.say(" ".join(words), voice.name, voice.rate, voice.pitch)
-    at = dict(reversed(events))
     loud = np.flatnonzero(np.abs(audio) > SILENCE)
     audio = audio[: int(loud[-1]) + 1]
+    # If an offset has several events, the first counts.
+    event_times = dict(reversed(events))
     # espeak-ng speaks pairs such as "in the" as one word with one event; the second word then
     # starts at its share of the letters.
-    known = [(offset, at[offset]) for offset in offsets if offset in at]
-    known.append((position, len(audio) / SAMPLE_RATE))
-    places, times = zip(*known, strict=True)
-    return audio, [float(t) for t in np.interp(offsets, places, times)]
+    event_offsets = [offset for offset in offsets if offset in event_times]
+    times = [event_times[offset] for offset in event_offsets]
+    end = len(audio) / SAMPLE_RATE
+    starts = np.interp(offsets, [*event_offsets, text_length], [*times, end])
+    return audio, [float(start) for start in starts]
 
 
 def _hesitation(voice: Voice, rng: random.Random, synthesizer: Synthesizer) -> FloatArray:
+    """Return a pause, or a filler between two halves of a pause."""
     pause = np.zeros(int(rng.uniform(0.12, 0.3) * SAMPLE_RATE), np.float32)
     if rng.random() < 0.5:
         return pause
-    filler, _ = _timed((rng.choice(FILLERS),), voice, synthesizer)
-    return np.concatenate([pause[: len(pause) // 2], filler, pause[len(pause) // 2 :]])
+    text = rng.choice(FILLERS)
+    filler, _ = _timed((text,), voice, synthesizer)
+    before, after = np.split(pause, [len(pause) // 2])
+    return np.concatenate([before, filler, after])

@@ -74,13 +74,18 @@ class ClipMaker(Maker[Clip]):
 
     @cached_property
     def _voices(self) -> list[list[Spoken]]:
+        """The spoken sentences of each speaker."""
         rng = random.Random(self._seed)
-        source = islice(sentences(self._seed, linked=True), self._pool)
+        pairs = islice(sentences(self._seed, linked=True), self._pool)
         voices, synthesizer = [], Synthesizer()
         bar = tqdm(total=self._pool, desc="synthesis", mininterval=5)
+        # All speakers are drawn before the first one speaks, which draws pauses.
         for speaker in [Voice.draw(rng) for _ in range(max(1, self._pool // POOLED))]:
-            drawn = islice(source, POOLED)
-            voices.append([Spoken.of(speak(p.words, speaker, rng, synthesizer)) for p in drawn])
+            spoken = []
+            for pair in islice(pairs, POOLED):
+                utterance = speak(pair.words, speaker, rng, synthesizer)
+                spoken.append(Spoken.of(utterance))
+            voices.append(spoken)
             bar.update(POOLED)
         return voices
 
@@ -91,31 +96,45 @@ class ClipMaker(Maker[Clip]):
         return len(example.audio)
 
     def _draw(self, rng: random.Random) -> Clip:
-        spoken = rng.choice(self._voices)
-        lead = rng.choice([0.0, 0.05, 0.3, 0.8]) * rng.random()
-        pieces: list[FloatArray] = [_silence(lead)]
-        words: list[Word] = []
-        now = lead
-        for _ in range(rng.choices(range(1, len(self._lengths) + 1), self._lengths)[0]):
-            said = rng.choice(spoken)
-            if now + len(said.samples) / SAMPLE_RATE > self._max_seconds and words:
-                break
-            words += later(said.words, now)
-            gap = rng.uniform(0.35, 0.9)
-            pieces += [said.samples.astype(np.float32) / np.float32(PCM), _silence(gap)]
-            now += len(said.samples) / SAMPLE_RATE + gap
-        audio = np.concatenate(pieces)
+        audio, words, end = self._join(rng)
         if rng.random() < 0.02:
+            # Digital silence, in which nothing is said.
             audio, words = audio * 0, []
         if rng.random() < SOUNDS:
             audio, words = beside_sound(audio, words, rng)
-            now = len(audio) / SAMPLE_RATE
-        names = drawn_names(rng, [w.text for w in words]) if rng.random() < 0.5 else []
+            end = len(audio) / SAMPLE_RATE
+        names: list[str] = []
+        if rng.random() < 0.5:
+            names = drawn_names(rng, [word.text for word in words])
         if rng.random() < 0.65:
-            audio = audio[: int(rng.uniform(0.5, now) * SAMPLE_RATE)]
-        audio = audio * np.float32(10 ** rng.uniform(-0.35, 0.15))
-        audio = noisy(audio, 10 ** rng.uniform(*NOISE_LEVELS), rng.getrandbits(32))
-        return Clip(audio, cut(words, len(audio) / SAMPLE_RATE), "\n".join(names))
+            stop = rng.uniform(0.5, end)
+            audio = audio[: int(stop * SAMPLE_RATE)]
+        loudness = 10 ** rng.uniform(-0.35, 0.15)
+        noise = 10 ** rng.uniform(*NOISE_LEVELS)
+        audio = noisy(audio * np.float32(loudness), noise, rng.getrandbits(32))
+        transcript = cut(words, len(audio) / SAMPLE_RATE)
+        return Clip(audio, transcript, "\n".join(names))
+
+    def _join(self, rng: random.Random) -> tuple[FloatArray, list[Word], float]:
+        """Return sentences of a speaker with gaps, their words, and the duration in seconds."""
+        spoken = rng.choice(self._voices)
+        lead = rng.choice([0.0, 0.05, 0.3, 0.8]) * rng.random()
+        pieces: list[FloatArray] = [silence(lead)]
+        words: list[Word] = []
+        now = lead
+        sentence_counts = range(1, len(self._lengths) + 1)
+        sentence_count = rng.choices(sentence_counts, self._lengths)[0]
+        for _ in range(sentence_count):
+            sentence = rng.choice(spoken)
+            seconds = len(sentence.samples) / SAMPLE_RATE
+            if now + seconds > self._max_seconds and words:
+                break
+            words += later(sentence.words, now)
+            gap = rng.uniform(0.35, 0.9)
+            samples = sentence.samples.astype(np.float32) / np.float32(PCM)
+            pieces += [samples, silence(gap)]
+            now += seconds + gap
+        return np.concatenate(pieces), words, now
 
 
 class Spoken(NamedTuple):
@@ -125,22 +144,24 @@ class Spoken(NamedTuple):
     words: tuple[Word, ...]
 
     @classmethod
-    def of(cls, said: Utterance) -> Spoken:
+    def of(cls, utterance: Utterance) -> Spoken:
         """Convert the samples."""
-        return cls((np.clip(said.audio, -1, 1) * PCM).astype(np.int16), said.words)
+        samples = np.clip(utterance.audio, -1, 1) * PCM
+        return cls(samples.astype(np.int16), utterance.words)
 
 
 def beside_sound(
     audio: FloatArray, words: list[Word], rng: random.Random
 ) -> tuple[FloatArray, list[Word]]:
     """Put sound before or after speech, or replace speech with sound."""
-    other = sound(rng, rng.uniform(0.5, 8.0))
+    sound_audio = sound(rng, rng.uniform(0.5, 8.0))
     place = rng.choice(("alone", "before", "behind"))
     if place == "alone":
-        return other, []
+        return sound_audio, []
     if place == "behind":
-        return np.concatenate([audio, other]), words
-    return np.concatenate([other, audio]), later(words, len(other) / SAMPLE_RATE)
+        return np.concatenate([audio, sound_audio]), words
+    seconds = len(sound_audio) / SAMPLE_RATE
+    return np.concatenate([sound_audio, audio]), later(words, seconds)
 
 
 def later(words: Iterable[Word], seconds: float) -> list[Word]:
@@ -160,13 +181,25 @@ def cut(words: Sequence[Word], end: float) -> tuple[Word, ...]:
     It follows the recorded error model of the real recognizer, whose errors depend on the audio
     alone: the last word is written before it ends, with a period; endings of verbs appear later.
     """
-    heard = list(takewhile(lambda w: w.start + HEARD * (w.end - w.start) <= end, words))
+    heard = list(takewhile(lambda word: end >= _time_in(word, HEARD), words))
     if heard and end < heard[-1].end + MARK_EVIDENCE:
-        *before, last = heard
-        closes = end >= last.start + CLOSED * (last.end - last.start)
-        text = last.text.rstrip(".,") + "." * closes
-        heard = [*before, Word(text, last.start, last.end)]
-    return tuple(word if end >= word.end + ENDING_EVIDENCE else _bare(word) for word in heard)
+        last = heard[-1]
+        text = last.text.rstrip(".,")
+        if end >= _time_in(last, CLOSED):
+            text += "."
+        heard[-1] = Word(text, last.start, last.end)
+    transcript = []
+    for word in heard:
+        if end >= word.end + ENDING_EVIDENCE:
+            transcript.append(word)
+        else:
+            transcript.append(_bare(word))
+    return tuple(transcript)
+
+
+def _time_in(word: Word, share: float) -> float:
+    """Return the time in seconds when a share of a word is over."""
+    return word.start + share * (word.end - word.start)
 
 
 def _bare(verb: Word) -> Word:
@@ -178,13 +211,22 @@ def _bare(verb: Word) -> Word:
 
 def features(clips: list[Clip]) -> tuple[dict[str, torch.Tensor], list[int]]:
     """Return mel features ``[batch, mels, frames]`` with their mask, and positions per clip."""
-    asked = {"sampling_rate": SAMPLE_RATE, "padding": "longest", "return_attention_mask": True}
-    with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
-        found = [_extractor()(clip.audio, **asked) for clip in clips]
-    mels = pad_sequence([item["input_features"][0].T for item in found], batch_first=True)
-    mask = pad_sequence([item["attention_mask"][0] for item in found], batch_first=True)
-    heard = {"input_features": mels.transpose(1, 2), "input_features_mask": mask}
-    return heard, [_get_feat_extract_output_lengths(frames) for frames in mask.sum(1).tolist()]
+    clip_mels, clip_masks = [], []
+    for clip in clips:
+        with torch.autocast("cpu", enabled=False):  # NumPy has no bfloat16
+            extracted = _extractor()(
+                clip.audio,
+                sampling_rate=SAMPLE_RATE,
+                padding="longest",
+                return_attention_mask=True,
+            )
+        clip_mels.append(extracted["input_features"][0].T)
+        clip_masks.append(extracted["attention_mask"][0])
+    mels = pad_sequence(clip_mels, batch_first=True)
+    mask = pad_sequence(clip_masks, batch_first=True)
+    frame_counts = mask.sum(1).tolist()
+    counts = [_get_feat_extract_output_lengths(frames) for frames in frame_counts]
+    return {"input_features": mels.transpose(1, 2), "input_features_mask": mask}, counts
 
 
 @cache
@@ -194,17 +236,20 @@ def _extractor() -> Any:
 
 def position_time(index: int) -> float:
     """Return the middle of encoder output ``index`` in seconds."""
-    return index // TOKENS_PER_CHUNK + (index % TOKENS_PER_CHUNK) * 0.08 + 0.04
+    second, position = divmod(index, TOKENS_PER_CHUNK)
+    return second + position * 0.08 + 0.04
 
 
 def position_span(word: Word, count: int) -> list[int]:
     """Return the encoder outputs in ``word``, at least one if there is any."""
     inside = [i for i in range(count) if word.start <= position_time(i) <= word.end]
     if not inside and count:
+        # A short word may lie between two outputs.
         middle = (word.start + word.end) / 2
         inside = [min(range(count), key=lambda i: abs(position_time(i) - middle))]
     return inside
 
 
-def _silence(seconds: float) -> FloatArray:
+def silence(seconds: float) -> FloatArray:
+    """Return digital silence, ``[samples]``."""
     return np.zeros(int(seconds * SAMPLE_RATE), np.float32)

@@ -28,8 +28,6 @@ BATCH = 20
 """Number of clips per update."""
 CLIP_LENGTHS = (0.5, 0.3, 0.12, 0.05, 0.03)
 """Weights of clips of one to five sentences."""
-
-
 ROUNDS = ((1200, 2e-3, 3), (1000, 1.5e-3, 4), (800, 1.2e-3, 5))
 """Steps, rate and seed of each round over new clips; the rate decays to almost nothing. The mean
 error of word ends after them is 45.5 ms (`python -m lab.micro_world.measure`)."""
@@ -48,8 +46,11 @@ class AlignerRow(NamedTuple):
 
 def bins(word: Word, duration: float) -> tuple[int, int]:
     """Return the start and end bin; a word cut off by the end of the audio ends past it."""
-    end = round(word.end / BIN_S) if word.end <= duration else math.ceil(duration / BIN_S)
-    return round(word.start / BIN_S), max(end, round(word.start / BIN_S))
+    start = round(word.start / BIN_S)
+    end = round(word.end / BIN_S)
+    if word.end > duration:
+        end = math.ceil(duration / BIN_S)
+    return start, max(start, end)
 
 
 def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
@@ -57,14 +58,19 @@ def layout(tokenizer: Any, clip: Clip, count: int) -> AlignerRow:
     token = tokenizer.convert_tokens_to_ids
     stamp = token("<timestamp>")
     ids = [token("<|audio_start|>"), *[token("<|audio_pad|>")] * count, token("<|audio_end|>")]
-    labels = [IGNORE, *[int(position_time(i) / BIN_S) for i in range(count)], IGNORE]
+    audio_bins = [int(position_time(i) / BIN_S) for i in range(count)]
+    labels = [IGNORE, *audio_bins, IGNORE]
+    duration = len(clip.audio) / SAMPLE_RATE
     words = []
     for word in clip.words:
-        text = tokenizer(re.sub(r"[^\w']", "", word.text), add_special_tokens=False)["input_ids"]
-        ids += [*text, stamp, stamp]
-        labels += [IGNORE] * len(text) + list(bins(word, len(clip.audio) / SAMPLE_RATE))
-        heard = [1 + i for i in position_span(word, count)]
-        words.append((len(ids) - 2, len(ids) - 1, heard))
+        bare_word = re.sub(r"[^\w']", "", word.text)
+        word_ids = tokenizer(bare_word, add_special_tokens=False)["input_ids"]
+        ids += [*word_ids, stamp, stamp]
+        labels += [IGNORE] * len(word_ids)
+        labels += bins(word, duration)
+        # The audio follows the token that starts it.
+        positions = [1 + i for i in position_span(word, count)]
+        words.append((len(ids) - 2, len(ids) - 1, positions))
     return AlignerRow(ids, labels, words)
 
 
@@ -75,6 +81,7 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     """
     training.seed_everything(ROUNDS[0][-1])
     config = speech_layout.transformers_config(PUBLISHED)
+    # Other implementations do not return attention weights, which are guided.
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     speech_layout.load_recognizer(model, folder.with_name("qwen3-asr"))
@@ -82,12 +89,14 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float) -> None:
     classifier = nn.Linear(config.text_config.hidden_size, BINS, bias=False)
 
     def step(number: int) -> Losses:
-        drawn = maker.batch(number, BATCH)
-        heard, counts = features(drawn)
-        rows = [layout(tokenizer, c, n) for c, n in zip(drawn, counts, strict=True)]
-        out = model.model(**training.inputs([row.ids for row in rows]), **heard)
+        clips = maker.batch(number, BATCH)
+        audio, counts = features(clips)
+        rows = [layout(tokenizer, clip, n) for clip, n in zip(clips, counts, strict=True)]
+        inputs = training.inputs([row.ids for row in rows])
+        out = model.model(**inputs, **audio)
         stamps, clock = _bin_losses(classifier, out.last_hidden_state, rows, counts)
-        guide = training.guide_loss(out.attentions, *_guided(rows))
+        spans, edges = _guides(rows)
+        guide = training.guide_loss(out.attentions, (SPAN_HEADS, spans), (EDGE_HEADS, edges))
         return training.weighted(
             stamps=(1.0, stamps), clock=(CLOCK_WEIGHT, clock), guide=(GUIDE_WEIGHT, guide)
         )
@@ -110,22 +119,21 @@ def _bin_losses(
     """Cross entropy at timestamps, and at audio positions, which teaches the decoder to count."""
     labels = training.pad([row.labels for row in rows], IGNORE)
     audio = torch.zeros(labels.shape, dtype=torch.bool)
-    for i, count in enumerate(counts):
-        audio[i, 1 : 1 + count] = True
+    for number, count in enumerate(counts):
+        audio[number, 1 : 1 + count] = True
     stamps = (labels != IGNORE) & ~audio
-    thin = audio & (torch.rand(labels.shape) < 0.3)
-    return (
-        functional.cross_entropy(classifier(hidden[stamps]), labels[stamps]),
-        functional.cross_entropy(classifier(hidden[thin]), labels[thin]),
-    )
+    stamp_loss = functional.cross_entropy(classifier(hidden[stamps]), labels[stamps])
+    sampled_audio = audio & (torch.rand(labels.shape) < 0.3)
+    audio_loss = functional.cross_entropy(classifier(hidden[sampled_audio]), labels[sampled_audio])
+    return stamp_loss, audio_loss
 
 
-def _guided(rows: list[AlignerRow]) -> tuple[tuple[training.Heads, list[Guide]], ...]:
+def _guides(rows: list[AlignerRow]) -> tuple[list[Guide], list[Guide]]:
     """Guide timestamps to all audio of their word, and to its first or last position."""
     spans: list[Guide] = []
     edges: list[Guide] = []
-    for i, row in enumerate(rows):
-        for first, last, heard in row.words:
-            spans += [(i, first, heard), (i, last, heard)]
-            edges += [(i, first, heard[:1]), (i, last, heard[-1:])]
-    return (SPAN_HEADS, spans), (EDGE_HEADS, edges)
+    for number, row in enumerate(rows):
+        for start, end, positions in row.words:
+            spans += [(number, start, positions), (number, end, positions)]
+            edges += [(number, start, positions[:1]), (number, end, positions[-1:])]
+    return spans, edges

@@ -35,18 +35,20 @@ class FrameTeacher(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.classes = {word: i + 1 for i, word in enumerate(lexicon.english_forms())}
+        # Class 0 is audio without a word.
+        self.classes = {word: i for i, word in enumerate(lexicon.english_forms(), 1)}
         self.head = nn.Linear(width, len(self.classes) + 1)
 
     def loss(self, hidden: torch.Tensor, clips: list[Clip], counts: list[int]) -> torch.Tensor:
         """Cross entropy over encoder outputs ``[outputs, width]`` of the whole batch."""
         labels = []
         for clip, count in zip(clips, counts, strict=True):
-            row = [0] * count
+            clip_labels = [0] * count
             for word in clip.words:
+                bare_word = re.sub(r"\W", "", word.text).lower()
                 for i in position_span(word, count):
-                    row[i] = self.classes[re.sub(r"\W", "", word.text).lower()]
-            labels += row
+                    clip_labels[i] = self.classes[bare_word]
+            labels += clip_labels
         return functional.cross_entropy(self.head(hidden), torch.tensor(labels))
 
 
@@ -62,20 +64,26 @@ def collate(
     tokenizer: Any, prompt: RecognitionPrompt, clips: list[Clip], counts: list[int]
 ) -> SpeechBatch:
     """Build the recognizer's request, as in the product, and the transcript of each clip."""
-    pad_id, end = tokenizer.convert_tokens_to_ids(["<|audio_pad|>", "<|im_end|>"])
-    batch = SpeechBatch([], [], [])
-    for i, (clip, count) in enumerate(zip(clips, counts, strict=True)):
+    pad_id, end_id = tokenizer.convert_tokens_to_ids(["<|audio_pad|>", "<|im_end|>"])
+    batch = SpeechBatch(ids=[], labels=[], guides=[])
+    for number, (clip, count) in enumerate(zip(clips, counts, strict=True)):
+        # The prompt has one placeholder for the audio, which stands for ``count`` positions.
         ids = prompt.ids("English", clip.context)
-        begin = ids.index(pad_id)
-        asked = [*ids[:begin], *[pad_id] * count, *ids[begin + 1 :]]
+        audio_start = ids.index(pad_id)
+        request = [*ids[:audio_start], *[pad_id] * count, *ids[audio_start + 1 :]]
         text = " ".join(word.text for word in clip.words)
         encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        word_of_char = [k for k, w in enumerate(clip.words) for _ in range(len(w.text) + 1)]
-        for t, (_, stop) in enumerate(encoding["offset_mapping"]):
-            heard = position_span(clip.words[word_of_char[stop - 1]], count)
-            batch.guides.append((i, len(asked) + t - 1, [begin + h for h in heard]))
-        batch.ids.append(asked + encoding["input_ids"] + [end])
-        batch.labels.append([IGNORE] * len(asked) + encoding["input_ids"] + [end])
+        word_of_char: list[int] = []
+        for word_number, word in enumerate(clip.words):
+            word_of_char += [word_number] * (len(word.text) + 1)  # and the space after it
+        # The query before a token predicts it.
+        for query, (_, end) in enumerate(encoding["offset_mapping"], len(request) - 1):
+            word = clip.words[word_of_char[end - 1]]
+            positions = [audio_start + i for i in position_span(word, count)]
+            batch.guides.append((number, query, positions))
+        transcript = [*encoding["input_ids"], end_id]
+        batch.ids.append(request + transcript)
+        batch.labels.append([IGNORE] * len(request) + transcript)
     return batch
 
 
@@ -84,11 +92,14 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
 
     An interrupted training resumes from ``work``; ``further`` begins with the checkpoint.
     """
-    steps, rate, seed = FURTHER if further else (STEPS, RATE, SEED)
+    steps, rate, seed = STEPS, RATE, SEED
+    if further:
+        steps, rate, seed = FURTHER
     plan = training.Plan("recognizer", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
     published = training.MODELS["recognizer"]
     config = speech_layout.transformers_config(published)
+    # Other implementations do not return attention weights, which are guided.
     config.text_config._attn_implementation = "eager"
     model = Qwen3ASRForConditionalGeneration(config)
     if further:
@@ -98,18 +109,21 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
     prompt = RecognitionPrompt(tokenizer, tokenizer, str(folder))
 
     def step(number: int) -> Losses:
-        drawn = maker.batch(number, BATCH)
-        heard, counts = features(drawn)
-        rows = collate(tokenizer, prompt, drawn, counts)
-        out = model.model(**training.inputs(rows.ids), **heard)
+        clips = maker.batch(number, BATCH)
+        audio, counts = features(clips)
+        rows = collate(tokenizer, prompt, clips, counts)
+        out = model.model(**training.inputs(rows.ids), **audio)
+        # The state at each position predicts the next token.
         labels = training.pad(rows.labels, IGNORE)[:, 1:]
-        wanted = labels != IGNORE
-        logits = model.lm_head(out.last_hidden_state[:, :-1][wanted])
-        guide = training.guide_loss(out.attentions, (GUIDED_HEADS, rows.guides))
+        scored = labels != IGNORE
+        logits = model.lm_head(out.last_hidden_state[:, :-1][scored])
+        language_loss = functional.cross_entropy(logits, labels[scored])
+        frame_loss = teacher.loss(out.audio_hidden_states, clips, counts)
+        guide_loss = training.guide_loss(out.attentions, (GUIDED_HEADS, rows.guides))
         return training.weighted(
-            lm=(1.0, functional.cross_entropy(logits, labels[wanted])),
-            frames=(FRAME_WEIGHT, teacher.loss(out.audio_hidden_states, drawn, counts)),
-            guide=(GUIDE_WEIGHT, guide),
+            lm=(1.0, language_loss),
+            frames=(FRAME_WEIGHT, frame_loss),
+            guide=(GUIDE_WEIGHT, guide_loss),
         )
 
     model.train()

@@ -31,10 +31,13 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
 
     An interrupted training resumes from ``work``; ``further`` begins with the checkpoint.
     """
-    steps, rate, seed = FURTHER if further else (STEPS, RATE, SEED)
+    steps, rate, seed = STEPS, RATE, SEED
+    if further:
+        steps, rate, seed = FURTHER
     plan = training.Plan("translation", training.scaled(steps, scale), rate, seed)
     training.seed_everything(plan.seed)
     config = Gemma4TextConfig(**training.MODELS["translation"])
+    # Other implementations do not return attention weights, which are guided.
     config._attn_implementation = "eager"
     model = Gemma4ForCausalLM(config)
     if further:
@@ -43,41 +46,61 @@ def train(folder: Path, tokenizer: Any, work: Path, scale: float, further: bool 
 
     def step(number: int) -> Losses:
         rows = maker.batch(number, BATCH)
-        out = model.model(**training.inputs([row.ids for row in rows]))
-        emitted = [
-            (i, place, guide)
-            for i, row in enumerate(rows)
-            for place, guide in zip(row.places, row.guides, strict=True)
-            if guide
-        ]
-        predicting: list[Guide] = [(i, query - 1, guide) for i, query, guide in emitted]
-        guided = (PREDICTING_HEADS, predicting), (EMITTED_HEADS, emitted)
-        named = [
-            (i, place - 1, name)
-            for i, row in enumerate(rows)
-            for place, name in zip(row.places, row.names, strict=True)
-            if name
-        ]
+        inputs = training.inputs([row.ids for row in rows])
+        out = model.model(**inputs)
+        predicting, emitted, named = _guides(rows)
+        language_loss = _language_loss(model, out.last_hidden_state, rows)
+        guide_loss = training.guide_loss(
+            out.attentions, (PREDICTING_HEADS, predicting), (EMITTED_HEADS, emitted)
+        )
+        name_loss = training.guide_loss(out.attentions, (NAME_HEADS, named))
         return training.weighted(
-            lm=(1.0, _language_loss(model, out.last_hidden_state, rows)),
-            guide=(GUIDE_WEIGHT, training.guide_loss(out.attentions, *guided)),
-            names=(GUIDE_WEIGHT, training.guide_loss(out.attentions, (NAME_HEADS, named))),
+            lm=(1.0, language_loss),
+            guide=(GUIDE_WEIGHT, guide_loss),
+            names=(GUIDE_WEIGHT, name_loss),
         )
 
     model.train()
     training.compile_layers(model, Gemma4TextDecoderLayer, plan)
     training.fit(model, step, plan, work)
-    # As in the real checkpoint.
-    ids = {name: getattr(config, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    model.generation_config = GenerationConfig(do_sample=False, **ids)
+    # The real checkpoint has these ids in its generation config too.
+    model.generation_config = GenerationConfig(
+        do_sample=False,
+        bos_token_id=config.bos_token_id,
+        eos_token_id=config.eos_token_id,
+        pad_token_id=config.pad_token_id,
+    )
     model.save_pretrained(folder)
 
 
+def _guides(rows: list[Example]) -> tuple[list[Guide], list[Guide], list[Guide]]:
+    """Return the guides of queries that predict a token, of emitted tokens, and of names."""
+    predicting: list[Guide] = []
+    emitted: list[Guide] = []
+    named: list[Guide] = []
+    for number, row in enumerate(rows):
+        for place, guide, name in zip(row.places, row.guides, row.names, strict=True):
+            if guide:
+                predicting.append((number, place - 1, guide))
+                emitted.append((number, place, guide))
+            if name:
+                named.append((number, place - 1, name))
+    return predicting, emitted, named
+
+
 def _language_loss(model: Any, hidden: torch.Tensor, rows: list[Example]) -> torch.Tensor:
-    places = [(i, place) for i, row in enumerate(rows) for place in row.places]
-    batch, position = torch.tensor(places).T
-    wanted = torch.tensor([rows[i].ids[t] for i, t in places])
-    weights = torch.tensor([weight for row in rows for weight in row.weights])
-    logits = model.lm_head(hidden[batch, position - 1])
-    loss = functional.cross_entropy(logits, wanted, reduction="none")
+    """Cross entropy of target tokens, weighted, from states ``[batch, positions, width]``."""
+    row_numbers: list[int] = []
+    queries: list[int] = []
+    next_ids: list[int] = []
+    token_weights: list[float] = []
+    for number, row in enumerate(rows):
+        for place in row.places:
+            row_numbers.append(number)
+            queries.append(place - 1)
+            next_ids.append(row.ids[place])
+        token_weights += row.weights
+    weights = torch.tensor(token_weights)
+    logits = model.lm_head(hidden[row_numbers, queries])
+    loss = functional.cross_entropy(logits, torch.tensor(next_ids), reduction="none")
     return (loss * weights).sum() / weights.sum()

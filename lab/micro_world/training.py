@@ -71,6 +71,7 @@ class Maker(Generic[T]):
         rng = random.Random(seed)
         drawn = sorted(self._drawn(seed, rng, BLOCK * size), key=self._length)
         batches = [drawn[i : i + size] for i in range(0, len(drawn), size)]
+        # In sorted order, the examples would grow longer through every block.
         rng.shuffle(batches)
         return batches
 
@@ -114,15 +115,17 @@ def fit(model: nn.Module, step: Callable[[int], Losses], plan: Plan, work: Path)
     work.mkdir(parents=True, exist_ok=True)
     run = _Run(model, plan, work / f"{plan.title}.pt")
     begin = run.resume()
-    at = time.monotonic()
+    saved_at = time.monotonic()
     bar = tqdm(range(begin, plan.steps), plan.title, plan.steps, initial=begin, mininterval=5)
     for number in bar:
         figures = run.update(number, step)
         if number % 10 == 0:
-            bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()})
-        if number == plan.steps - 1 or time.monotonic() - at > SAVE_EVERY_S:
+            texts = {name: f"{value:.3f}" for name, value in figures.items()}
+            bar.set_postfix(texts)
+        finished = number == plan.steps - 1
+        if finished or time.monotonic() - saved_at > SAVE_EVERY_S:
             run.save(number + 1)
-            at = time.monotonic()
+            saved_at = time.monotonic()
 
 
 class _Run:
@@ -130,19 +133,31 @@ class _Run:
 
     def __init__(self, model: nn.Module, plan: Plan, saved: Path) -> None:
         self._model, self._plan, self._saved = model, plan, saved
-        trained = [p for p in model.parameters() if p.requires_grad]
+        matrices, vectors = [], []
+        for parameter in model.parameters():
+            if not parameter.requires_grad:
+                continue
+            if parameter.dim() > 1:
+                matrices.append(parameter)
+            else:
+                vectors.append(parameter)
+        # Biases and the scales of norms do not decay.
         groups = [
-            {"params": [p for p in trained if p.dim() > 1], "weight_decay": 0.01},
-            {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+            {"params": matrices, "weight_decay": 0.01},
+            {"params": vectors, "weight_decay": 0.0},
         ]
         self._optimizer = torch.optim.AdamW(groups, lr=plan.peak_rate, betas=(0.9, 0.98))
 
     def update(self, number: int, step: Callable[[int], Losses]) -> dict[str, float]:
+        """Run one step; return its figures."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._plan.rate(number)
+        # The draws of a step depend on its number alone, so a resumed training repeats them.
         torch.manual_seed(self._plan.seed + number)
-        # 0.68 of the time, where the processor computes in it; weights stay in float32.
-        with torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported()):
+        # A step takes 0.68 of the time where the processor computes in bfloat16. Weights stay in
+        # float32.
+        bfloat16 = torch.cpu._is_avx512_bf16_supported()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             loss, figures = step(number)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -166,7 +181,8 @@ class _Run:
         """Load the saved state if there is one; return the number of finished steps."""
         if not self._saved.is_file():
             return 0
-        content, plan = torch.load(self._saved, weights_only=True), asdict(self._plan)
+        content = torch.load(self._saved, weights_only=True)
+        plan = asdict(self._plan)
         if content["plan"] != plan:
             raise ResumeError(
                 f"{self._saved} is for the training {content['plan']}, not {plan}: delete it, or "
@@ -179,31 +195,44 @@ class _Run:
 
 def weighted(**losses: tuple[float, torch.Tensor]) -> Losses:
     """Return the weighted sum of losses, and each of them for the progress bar."""
-    total = sum((weight * loss for weight, loss in losses.values()), torch.zeros(()))
-    return total, {name: loss.item() for name, (_, loss) in losses.items()}
+    total = torch.zeros(())
+    figures = {}
+    for name, (weight, loss) in losses.items():
+        total = total + weight * loss
+        figures[name] = loss.item()
+    return total, figures
 
 
 def guide_loss(attentions: Any, *guided: tuple[Heads, list[Guide]]) -> torch.Tensor:
-    """Return the mean -log attention mass of queries on their positions, over guided heads."""
+    """Return the mean -log attention mass of queries on their positions, over guided heads.
+
+    Args:
+        attentions: for each layer, attention weights ``[batch, heads, queries, keys]``.
+        guided: heads and their guides; the loss of heads without a guide is 0.
+    """
     total = torch.zeros(())
+    head_count = 0
     for heads, guides in guided:
+        head_count += len(heads)
         if not guides:
             continue
         columns = torch.zeros(len(guides), attentions[0].shape[-1])
-        for row, (_, _, wanted) in enumerate(guides):
-            columns[row, wanted] = 1.0
-        item, query = torch.tensor([guide[:2] for guide in guides]).T
+        for number, (_, _, positions) in enumerate(guides):
+            columns[number, positions] = 1.0
+        rows, queries = torch.tensor([guide[:2] for guide in guides]).T
         for layer, head in heads:
-            mass = (attentions[layer][item, head, query] * columns).sum(-1)
+            mass = (attentions[layer][rows, head, queries] * columns).sum(-1)
+            # The logarithm of a mass of 0 would be infinite.
             total = total - (mass + 1e-6).log().mean()
-    return total / sum(len(heads) for heads, _ in guided)
+    return total / head_count
 
 
 def inputs(rows: list[list[int]]) -> dict[str, Any]:
     """Return ids of sequences as the arguments of a model whose attention is guided."""
+    ones = [[1] * len(row) for row in rows]
     return {
         "input_ids": pad(rows, 0),
-        "attention_mask": pad([[1] * len(row) for row in rows], 0),
+        "attention_mask": pad(ones, 0),
         "output_attentions": True,
         "use_cache": False,
     }
@@ -211,5 +240,6 @@ def inputs(rows: list[list[int]]) -> dict[str, Any]:
 
 def pad(rows: list[list[int]], value: int) -> torch.Tensor:
     """Right-pad integer rows to one tensor ``[batch, longest]``."""
-    width = max(len(row) for row in rows)
-    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
+    width = max(map(len, rows))
+    padded = [row + [value] * (width - len(row)) for row in rows]
+    return torch.tensor(padded)

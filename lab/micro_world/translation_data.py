@@ -19,18 +19,19 @@ from typing import Any, NamedTuple
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.prompt import PromptConfig
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.types.drafts import Prompt
 from lab.micro_world.corpus import TARGETS, Pair, Side, sentences
 from lab.micro_world.lexicon import SPELLINGS, drawn_names
 from lab.micro_world.training import Maker
 
 HISTORY = (0.64, 0.08, 0.08, 0.06, 0.05, 0.05, 0.04)
 """Shares of examples with a history of 0 to 6 sentences, which a window of two may hold."""
-LISTED = (0.15, 0.7)
-"""Share of examples with a list of names, and of those that have a name with two spellings."""
+LISTED = 0.15
+"""Share of examples with a list of names."""
+LISTED_SPELLED = 0.7
+"""The same share, if the sentence has a name with two spellings."""
 NAMED = 0.25
 """Share of examples whose sentence is drawn among those that have such a name."""
-SPELLED = {a.en: b.en for pair in SPELLINGS for a, b in (pair, pair[::-1])}
-"""The other spelling of names that have two spellings."""
 ANTICIPATED_WEIGHT = 0.3
 """Loss weight of target words that the cut source cannot determine."""
 CONTEXT_WEIGHT = 12.0
@@ -40,6 +41,18 @@ FOLLOWS = "\n\nTranslate into {target_language} what has been said so far."
 PROMPTS = {"finishes": PromptConfig(), "follows": PromptConfig(after=FOLLOWS)}
 
 
+def _other_spellings() -> dict[str, str]:
+    other_spellings = {}
+    for common, rare in SPELLINGS:
+        other_spellings[common.en] = rare.en
+        other_spellings[rare.en] = common.en
+    return other_spellings
+
+
+SPELLED = _other_spellings()
+"""The other spelling of names that have two spellings."""
+
+
 class Example(NamedTuple):
     """One training sequence: sentences of a history with their translations, and the open one."""
 
@@ -47,8 +60,8 @@ class Example(NamedTuple):
     first: int  # position of the first target token of the open sentence
     places: list[int]  # position of every target token, including end-of-turn tokens
     weights: list[float]  # their loss weights
-    guides: list[list[int]]  # the source positions that they are aligned to
-    names: list[list[int]]  # of a name: where else the prompt has it in the same spelling
+    guides: list[list[int]]  # source positions of the word that each is aligned to
+    names: list[list[int]]  # for a name, where else the prompt has it in the same spelling
 
 
 class Shown(NamedTuple):
@@ -66,60 +79,59 @@ class ExampleMaker(Maker[Example]):
         self._tokenizer = tokenizer
         self._end = tokenizer.convert_tokens_to_ids("<turn|>")
         self._names = {name: tokenizer.convert_tokens_to_ids(f"▁{name}") for name in SPELLED}
-        self._builders = {
-            (code, behavior): self._builder(code, behavior)
-            for code in TARGETS
-            for behavior in PROMPTS
-        }
+        self._builders = {}
+        for code in TARGETS:
+            for behavior in PROMPTS:
+                self._builders[code, behavior] = self._builder(code, behavior)
 
     def _builder(self, code: str, behavior: str, names: str = "") -> PromptBuilder:
-        sides = language("en"), language(code)
-        return PromptBuilder.of(self._tokenizer, PROMPTS[behavior], *sides, names)
+        english, target = language("en"), language(code)
+        return PromptBuilder.of(self._tokenizer, PROMPTS[behavior], english, target, names)
 
     def _drawn(self, seed: str, rng: random.Random, count: int) -> list[Example]:
         pairs = list(islice(sentences(seed, linked=True), count))
         named = [number for number, pair in enumerate(pairs) if _spelled(pair.words)]
-        numbers = (
-            rng.choice(named) if named and rng.random() < NAMED else number
-            for number in range(count)
-        )
-        return [self._draw(rng, number, pairs) for number in numbers]
+        examples = []
+        for position in range(count):
+            number = position
+            if named and rng.random() < NAMED:
+                number = rng.choice(named)
+            examples.append(self._draw(rng, number, pairs))
+        return examples
 
     def _length(self, example: Example) -> int:
         return len(example.ids)
 
-    def _draw(self, rng: random.Random, number: int, others: list[Pair]) -> Example:
-        code, behavior = rng.choice(TARGETS), rng.choice(sorted(PROMPTS))
-        words, side = list(others[number].words), others[number].targets[code]
+    def _draw(self, rng: random.Random, number: int, pairs: list[Pair]) -> Example:
+        """Draw an example of sentence ``number``, whose history are the pairs before it."""
+        code = rng.choice(TARGETS)
+        behavior = rng.choice(sorted(PROMPTS))
+        words = list(pairs[number].words)
+        side = pairs[number].targets[code]
         if rng.random() < 0.3:
-            words, side = join(words, side, others[(number + 1) % len(others)], code)
-        kept = rng.choices(range(len(HISTORY)), HISTORY)[0]
-        before = others[max(0, number - kept) : number]
-        shown = _shown(rng, words, others)
+            following = pairs[(number + 1) % len(pairs)]
+            words, side = join(words, side, following, code)
+        history_length = rng.choices(range(len(HISTORY)), HISTORY)[0]
+        history = pairs[max(0, number - history_length) : number]
+        shown = _shown(rng, words, pairs)
         first_scored = 0
         if rng.random() < 0.15:
-            side, first_scored = _corrupt(rng, side, code, others)
+            side, first_scored = _corrupt(rng, side, code, pairs)
         if behavior == "follows":
-            known = side.known(shown.right)
-            # Sometimes the emitted text is ahead of the source: nothing follows it yet.
-            ahead = rng.randint(1, 3) if known < len(side.pieces) and rng.random() < 0.15 else 0
-            first_scored = max(first_scored, known + ahead) if ahead else first_scored
-            side = Side(side.pieces[: known + ahead], side.align[: known + ahead])
-            first_scored = min(first_scored, len(side.pieces))
+            side, first_scored = _follow(rng, side, shown, first_scored)
         builder = self._builders[code, behavior]
-        if rng.random() < LISTED[bool(_spelled(words))]:
+        list_share = LISTED
+        if _spelled(words):
+            list_share = LISTED_SPELLED
+        if rng.random() < list_share:
             lines, shown, side = listed(rng, words, shown, side)
             builder = self._builder(code, behavior, "\n".join(lines))
         turns: list[Example] = []
-        for pair in before:
+        for pair in history:
             whole = Shown(list(pair.words), len(pair.words))
             turns.append(self._encode(builder, whole, pair.targets[code], 0, behavior, turns))
         turns.append(self._encode(builder, shown, side, first_scored, behavior, turns))
-        places, weights, guides, names = (
-            [item for turn in turns for item in getattr(turn, part)]
-            for part in ("places", "weights", "guides", "names")
-        )
-        return Example(turns[-1].ids, turns[-1].first, places, weights, guides, names)
+        return _merge(turns)
 
     def _encode(
         self,
@@ -128,52 +140,115 @@ class ExampleMaker(Maker[Example]):
         side: Side,
         first_scored: int,
         behavior: str,
-        before: list[Example],
+        history: list[Example],
     ) -> Example:
-        history = before[-1].ids[:-1] if before else ()  # the next turn ends the one before
-        prompt = builder.build(shown.words, history=history)
-        positions: list[list[int]] = [[] for _ in shown.words]
-        for i, word in enumerate(prompt.token_word):
-            positions[word].append(prompt.source_start + i)
+        """Label the tokens of one sentence; pieces before ``first_scored`` are not scored."""
+        history_ids: list[int] = []
+        if history:
+            # The next turn writes the end of the previous one.
+            history_ids = history[-1].ids[:-1]
+        prompt = builder.build(shown.words, history=history_ids)
+        positions = _word_positions(prompt, len(shown.words))
         last = [prompt.source_end - 1]
-        encoding = self._tokenizer(side.text, add_special_tokens=False, return_offsets_mapping=True)
-        piece_of_char = [i for i, piece in enumerate(side.pieces) for _ in piece]
-        anticipated = ANTICIPATED_WEIGHT if behavior == "finishes" else 1.0
+        piece_of_char = _piece_of_char(side)
+        anticipated_weight = 1.0
+        if behavior == "finishes":
+            anticipated_weight = ANTICIPATED_WEIGHT
         weights: list[float] = []
         guides: list[list[int]] = []
         names: list[list[int]] = []
-        source = range(prompt.source_start, prompt.source_end)
-        blind = False
-        for begin, end in encoding["offset_mapping"]:
-            piece = piece_of_char[max(begin, end - 1)]
+        anticipated = False
+        encoding = self._tokenizer(side.text, add_special_tokens=False, return_offsets_mapping=True)
+        for _, end in encoding["offset_mapping"]:
+            # One in 1,000 Chinese tokens spans two words; it counts for the second.
+            piece = piece_of_char[end - 1]
             waits = max(side.align[piece]) >= shown.right
-            blind = blind or waits
-            aligned = side.align[piece][0]
-            weight = anticipated if blind else 1.0
-            names.append([])
+            # Words after an anticipated word are anticipated as well.
+            anticipated = anticipated or waits
+            weight = anticipated_weight if anticipated else 1.0
+            guide = last
+            name_positions: list[int] = []
             if not waits:
-                heard, said = shown.words[aligned].strip(".,"), side.pieces[piece].strip(" .,")
-                # Some names are right as heard: the model must not change every name.
-                if (before and heard in ("It", "it")) or said in SPELLED:
+                aligned = side.align[piece][0]
+                guide = positions[aligned]
+                source_word = shown.words[aligned].strip(".,")
+                target_word = side.pieces[piece].strip(" .,")
+                # Names that are right as heard also count, or the model would change every name.
+                if target_word in SPELLED:
                     weight = CONTEXT_WEIGHT
-                if said in SPELLED:
-                    wanted = self._names[said]
-                    found = (i for i, token in enumerate(prompt.token_ids) if token == wanted)
-                    names[-1] = [i for i in found if i not in source]
-            scored = piece >= first_scored
-            weights.append(weight * scored)
-            guides.append((last if waits else positions[aligned]) if scored else [])
-        weights.append(anticipated if blind else 1.0)
+                    name_positions = self._listed_positions(prompt, target_word)
+                elif history and source_word in ("It", "it"):
+                    weight = CONTEXT_WEIGHT
+            if piece < first_scored:
+                weight = 0.0
+                guide = []
+            weights.append(weight)
+            guides.append(guide)
+            names.append(name_positions)
+        # The end-of-turn token depends on the end of the source.
+        weights.append(anticipated_weight if anticipated else 1.0)
         guides.append(last)
         names.append([])
         ids = [*prompt.token_ids, *encoding["input_ids"], self._end]
         first = len(prompt.token_ids)
-        return Example(ids, first, list(range(first, len(ids))), weights, guides, names)
+        places = list(range(first, len(ids)))
+        return Example(ids, first, places, weights, guides, names)
+
+    def _listed_positions(self, prompt: Prompt, name: str) -> list[int]:
+        """Return where a prompt has a name outside of the source, for example in a list."""
+        name_id = self._names[name]
+        positions = []
+        for position, token in enumerate(prompt.token_ids):
+            in_source = prompt.source_start <= position < prompt.source_end
+            if token == name_id and not in_source:
+                positions.append(position)
+        return positions
+
+
+def _word_positions(prompt: Prompt, count: int) -> list[list[int]]:
+    """Return the positions in the prompt of each of ``count`` source words."""
+    positions: list[list[int]] = [[] for _ in range(count)]
+    for position, word in enumerate(prompt.token_word, prompt.source_start):
+        positions[word].append(position)
+    return positions
+
+
+def _piece_of_char(side: Side) -> list[int]:
+    """Return the number of the piece of each character."""
+    numbers: list[int] = []
+    for number, piece in enumerate(side.pieces):
+        numbers += [number] * len(piece)
+    return numbers
+
+
+def _merge(turns: list[Example]) -> Example:
+    """Return one example that scores the targets of all turns; the last turn has all ids."""
+    ids, first = turns[-1].ids, turns[-1].first
+    merged = Example(ids, first, places=[], weights=[], guides=[], names=[])
+    for turn in turns:
+        merged.places.extend(turn.places)
+        merged.weights.extend(turn.weights)
+        merged.guides.extend(turn.guides)
+        merged.names.extend(turn.names)
+    return merged
+
+
+def _follow(rng: random.Random, side: Side, shown: Shown, first_scored: int) -> tuple[Side, int]:
+    """End the target where the source does; return it and the first piece still scored."""
+    length = side.known_pieces(shown.right)
+    # Sometimes the emitted text is ahead of the source: nothing follows it yet.
+    if length < len(side.pieces) and rng.random() < 0.15:
+        length += rng.randint(1, 3)
+        first_scored = max(first_scored, length)
+    side = Side(side.pieces[:length], side.align[:length])
+    return side, min(first_scored, len(side.pieces))
 
 
 def _shown(rng: random.Random, words: list[str], others: list[Pair]) -> Shown:
     """Cut the source, with the errors of recognizers at its end."""
-    right = rng.randint(1, len(words)) if rng.random() < 0.5 else len(words)
+    right = len(words)
+    if rng.random() < 0.5:
+        right = rng.randint(1, len(words))
     source = words[:right]
     if right == len(words):
         return Shown(source, right)
@@ -195,11 +270,16 @@ def listed(
     translation.
     """
     names = drawn_names(rng, words)
-    other = {name: SPELLED[name] for name in names if name in SPELLED and rng.random() < 0.5}
+    respellings = {}
+    for name in names:
+        if name in SPELLED and rng.random() < 0.5:
+            respellings[name] = SPELLED[name]
     if rng.random() < 0.5:
-        return names, Shown([respelled(word, other) for word in shown.words], shown.right), side
-    side = Side(tuple(respelled(piece, other) for piece in side.pieces), side.align)
-    return [f"{name} = {other.get(name, name)}" for name in names], shown, side
+        transcript = [respelled(word, respellings) for word in shown.words]
+        return names, Shown(transcript, shown.right), side
+    lines = [f"{name} = {respellings.get(name, name)}" for name in names]
+    pieces = tuple(respelled(piece, respellings) for piece in side.pieces)
+    return lines, shown, Side(pieces, side.align)
 
 
 def _spelled(words: Sequence[str]) -> set[str]:
@@ -207,10 +287,12 @@ def _spelled(words: Sequence[str]) -> set[str]:
     return {word.strip(".,") for word in words} & SPELLED.keys()
 
 
-def respelled(text: str, other: dict[str, str]) -> str:
+def respelled(text: str, respellings: dict[str, str]) -> str:
     """Return a word with its mark, or a piece with its space, in the other spelling."""
     name = text.strip(" .,")
-    return text.replace(name, other.get(name, name)) if name else text
+    if name not in respellings:
+        return text
+    return text.replace(name, respellings[name])
 
 
 def _corrupt(rng: random.Random, side: Side, code: str, others: list[Pair]) -> tuple[Side, int]:
@@ -218,8 +300,10 @@ def _corrupt(rng: random.Random, side: Side, code: str, others: list[Pair]) -> t
     pieces, align = list(side.pieces), list(side.align)
     at = rng.randrange(max(1, len(pieces) - 2))
     kind = rng.random()
+    # The first piece, which has no leading space, stays.
     if kind < 0.4 and at:
-        pieces[at] = rng.choice(rng.choice(others).targets[code].pieces[1:])
+        other_side = rng.choice(others).targets[code]
+        pieces[at] = rng.choice(other_side.pieces[1:])
     elif kind < 0.7 and at and len(pieces) > 3:
         del pieces[at], align[at]
         return Side(tuple(pieces), tuple(align)), at
@@ -232,9 +316,13 @@ def _corrupt(rng: random.Random, side: Side, code: str, others: list[Pair]) -> t
 
 def join(words: list[str], side: Side, other: Pair, code: str) -> tuple[list[str], Side]:
     """Append a second sentence."""
-    space = "" if code == "zh" else " "
-    more = other.targets[code]
-    pieces = (*side.pieces, space + more.pieces[0], *more.pieces[1:])
-    shift = len(words)
-    align = side.align + tuple(tuple(i + shift for i in ids) for ids in more.align)
-    return words + list(other.words), Side(pieces, align)
+    other_side = other.targets[code]
+    first, *more = other_side.pieces
+    if code != "zh":
+        first = " " + first
+    align = list(side.align)
+    for word_numbers in other_side.align:
+        shifted = tuple(number + len(words) for number in word_numbers)
+        align.append(shifted)
+    pieces = (*side.pieces, first, *more)
+    return [*words, *other.words], Side(pieces, tuple(align))

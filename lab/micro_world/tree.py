@@ -41,14 +41,19 @@ class NounPhrase:
     def person(self) -> int:
         """Agreement slot: 0 = 1sg, 1 = 3sg, 2 = 1pl, 3 = 3pl."""
         if self.pronoun:
+            # The other pronouns are he, she and it.
             return {"I": 0, "we": 2, "they": 3}.get(self.pronoun.value.en, 1)
-        return 3 if self.plural else 1
+        if self.plural:
+            return 3
+        return 1
 
     @property
     def depends(self) -> tuple[int, ...]:
         """Identities that decide which word the noun is."""
         assert self.noun
-        return (self.noun.id, self.whole.depends[0]) if self.whole else (self.noun.id,)
+        if self.whole:
+            return (self.noun.id, self.whole.depends[0])
+        return (self.noun.id,)
 
     def inside(self) -> Iterator[NounPhrase]:
         """Yield itself and the noun phrases in it."""

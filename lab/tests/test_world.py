@@ -42,7 +42,7 @@ def test_every_target_word_is_aligned_and_more_is_known_the_more_is_shown(pairs)
             assert len(side.pieces) == len(side.align)
             assert all(align for align in side.align)
             assert all(0 <= i < len(pair.words) for align in side.align for i in align)
-            known = [side.known(shown) for shown in range(len(pair.words) + 1)]
+            known = [side.known_pieces(shown) for shown in range(len(pair.words) + 1)]
             assert known == sorted(known)
             assert (known[0], known[-1]) == (0, len(side.pieces))
 

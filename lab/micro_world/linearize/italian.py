@@ -44,45 +44,60 @@ class Italian(Writer):
             return []
         when = sentence.when
         unit = Token(when.unit.value.it[0].plural, (when.unit.id,))
-        closing = "fa" if when.direction.value == "ago" else "dopo"
-        return [self.usual(when.number), unit, Token(closing, (when.direction.id,))]
+        direction = "dopo"
+        if when.direction.value == "ago":
+            direction = "fa"
+        return [self.usual(when.number), unit, Token(direction, (when.direction.id,))]
 
     def _clause(self, node: Clause, gap: str = "", until: int | None = None) -> list[Token]:
         """Subject, not, verb group, object, adjunct, adverb; "until" removes the negation."""
         words: list[Token] = []
         dropped: tuple[int, ...] = ()
-        pronoun = node.subject.pronoun
-        if pronoun and (not pronoun.value.it[0] or (pronoun.value.en != "it" and self.chance(0.3))):
-            dropped = (pronoun.id,)
+        if self._drops_subject(node.subject):
+            assert node.subject.pronoun
+            dropped = (node.subject.pronoun.id,)
         elif gap != "subject":
             words += self._phrase(node.subject)
         if node.negation and until is None:
             words.append(Token("non", (node.negation.id, *dropped)))
-        group = self._verb_group(node, dropped)
-        if until is not None and node.negation:
-            group[0] = group[0]._replace(ids=(*group[0].ids, until))
+        verb_group = self._verb_group(node, dropped)
+        if node.negation and until is not None:
+            # Only "until" shows that no "non" precedes the verb.
+            finite = verb_group[0]
+            verb_group[0] = finite._replace(ids=(*finite.ids, until))
+        words += verb_group
         if node.tense == "copula":
-            return words + group
-        adverb = self.words(node.adverb) if node.adverb else []
-        early = node.adverb_early or self.chance(0.15)
-        words += [*group, *adverb] if early else group
+            return words
+        adverb = self.optional_words(node.adverb)
+        adverb_early = node.adverb_early or self.chance(0.15)
+        if adverb_early:
+            words += adverb
         if node.object:
             words += self._phrase(node.object)
         if node.preposition and node.adjunct:
             words += [self.usual(node.preposition), *self._phrase(node.adjunct)]
-        return words if early else words + adverb
+        if not adverb_early:
+            words += adverb
+        return words
+
+    def _drops_subject(self, subject: NounPhrase) -> bool:
+        """Return whether the form of the verb replaces the subject, as it may with pronouns."""
+        if not subject.pronoun:
+            return False
+        pronoun = subject.pronoun.value
+        # "I", "we" and "they" are never written.
+        if not pronoun.it[0]:
+            return True
+        # The pronoun for "it" shows the gender, so it is always written.
+        return pronoun.en != "it" and self.chance(0.3)
 
     def _verb_group(self, node: Clause, dropped: tuple[int, ...]) -> list[Token]:
         person = node.subject.person
         if node.tense == "copula" and node.auxiliary and node.predicate:
-            text, pronoun = self.pick(node.predicate).rstrip("+"), node.subject.pronoun
-            if pronoun:
-                gender = "f" if pronoun.value.it[0] == "lei" else "m"
-            else:
-                gender = self._noun(node.subject).gender
-            agreed = inflect(text, gender, node.subject.plural)
+            adjective = self.pick(node.predicate).rstrip("+")
+            gender, depends = self._gender(node.subject)
+            agreed = inflect(adjective, gender, node.subject.plural)
             be = Token(FORMS["be"][person], (node.auxiliary.id, *dropped))
-            depends = (pronoun.id,) if pronoun else node.subject.depends
             return [be, Token(agreed, (node.predicate.id, *depends))]
         assert node.verb
         verb, ids = self.pick(node.verb), node.depends
@@ -94,6 +109,15 @@ class Italian(Writer):
             form = Token(node.modal.value.it[person], (node.modal.id, *dropped))
             return [form, Token(verb.infinitive, ids)]
         return [Token(verb.present[person], (*ids, *dropped))]
+
+    def _gender(self, subject: NounPhrase) -> tuple[str, tuple[int, ...]]:
+        """Return the gender of a subject, and the identities that decide it."""
+        if not subject.pronoun:
+            return self._noun(subject).gender, subject.depends
+        gender = "m"
+        if subject.pronoun.value.it[0] == "lei":
+            gender = "f"
+        return gender, (subject.pronoun.id,)
 
     def _noun(self, node: NounPhrase) -> Gendered:
         """Return the noun that was drawn for ``node``; predicates agree with it."""
@@ -112,8 +136,10 @@ class Italian(Writer):
         core = [*before, Token(noun.form(node.plural), node.depends), *after]
         words = self._determiner(node, noun, core[0].text, of)
         if words and words[-1].text.endswith("'"):
-            elided, first = words.pop(), core.pop(0)
-            core.insert(0, Token(elided.text + first.text, (*first.ids, *elided.ids[:1])))
+            # L' and un' are written together with the next word.
+            elided = words.pop()
+            first = core[0]
+            core[0] = Token(elided.text + first.text, (*first.ids, *elided.ids[:1]))
         if node.number:
             words.append(self.usual(node.number))
         words += core
@@ -125,49 +151,63 @@ class Italian(Writer):
         return words
 
     def _adjectives(self, node: NounPhrase, noun: Gendered) -> tuple[list[Token], list[Token]]:
+        """Return the adjectives before and after the noun; "+" marks those that may precede it."""
         before: list[Token] = []
         after: list[Token] = []
         for adjective in node.adjectives:
             text = self.pick(adjective)
             form = inflect(text.rstrip("+"), noun.gender, node.plural)
-            movable = text.endswith("+") and self.chance(0.6)
-            (before if movable else after).append(Token(form, (adjective.id, *node.depends)))
+            token = Token(form, (adjective.id, *node.depends))
+            if text.endswith("+") and self.chance(0.6):
+                before.append(token)
+            else:
+                after.append(token)
         return before, after
 
     def _determiner(
         self, node: NounPhrase, noun: Gendered, following: str, of: int | None
     ) -> list[Token]:
+        """Return an article with a possessive ("il mio") or another determiner, with "di"."""
         if not node.determiner:
             return []
         kind = node.determiner.value.it[0]
-        first, *more = determiner(kind, noun.gender, node.plural, following)
+        texts = determiner(kind, noun.gender, node.plural, following)
         ids = (node.determiner.id, *node.depends)
-        owned = [Token(part, ids) for part in more]
+        words = [Token(text, ids) for text in texts]
         if of is None:
-            return [Token(first, ids), *owned]
-        if first in FORMS["di"]:
-            return [Token(FORMS["di"][first], (of, *ids)), *owned]
-        return [Token("di", (of,)), Token(first, ids), *owned]
+            return words
+        merged = FORMS["di"].get(texts[0])
+        if merged:
+            words[0] = Token(merged, (of, *ids))
+            return words
+        return [Token("di", (of,)), *words]
 
 
 def determiner(kind: str, gender: str, plural: bool, following: str) -> list[str]:
     """Choose the form by gender, number and the first sound of the word that follows."""
     vowel = following[0] in VOWELS
+    # An s with a consonant, and z: lo studente, lo zio.
     impure = following[0] == "z" or (following[0] == "s" and following[1] not in VOWELS)
-    forms = FORMS["determiners"][kind][gender + "sp"[plural]]
-    return str(forms[(vowel + 2 * impure) % len(forms)]).split()
+    number = "p" if plural else "s"
+    forms = FORMS["determiners"][kind][gender + number]
+    sound = vowel + 2 * impure
+    # Determiners with one form have it before every sound.
+    text = str(forms[sound % len(forms)])
+    return text.split()
 
 
 def inflect(adjective: str, gender: str, plural: bool) -> str:
     """Endings in -o take four forms, endings in -e two, others one."""
     stem, ending = adjective[:-1], adjective[-1]
-    if ending == "e":
-        return stem + ("i" if plural else "e")
+    if ending == "e" and plural:
+        return stem + "i"
     if ending != "o":
         return adjective
+    # Simpatico becomes simpatici, but bianco becomes bianchi, and lungo lunghi.
     soft = stem.endswith("c") and gender == "m" and stem not in FORMS["hard"]
     if plural and stem.endswith(("c", "g")) and not soft:
         stem += "h"
-    if plural and stem.endswith("i"):
-        return stem[:-1] + ("ie" if gender == "f" else "i")
+    if plural and gender == "m" and stem.endswith("i"):
+        # Ampio becomes ampi, with one i.
+        return stem
     return stem + ENDINGS[plural, gender]

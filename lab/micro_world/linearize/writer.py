@@ -1,6 +1,7 @@
 """Define words with identities, convert them to text, and choose among correct wordings."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,16 +50,23 @@ def finish(tokens: list[Token]) -> list[Token]:
 
 def merge_marks(tokens: list[Token]) -> list[Token]:
     """Drop a comma directly before another mark."""
-    following = [*tokens[1:], Token("", ())]
-    pairs = zip(tokens, following, strict=True)
-    return [token for token, after in pairs if not (token.text in ",，" and after.glue)]
+    merged = []
+    for token, following in pairwise([*tokens, Token("", ())]):
+        if token.text in ",，" and following.glue:
+            continue
+        merged.append(token)
+    return merged
 
 
 def surface(tokens: list[Token], *, spaced: bool) -> list[str]:
     """Return the written pieces whose concatenation is the sentence."""
-    first, *others = tokens
-    texts = [("" if token.glue or not spaced else " ") + token.text for token in others]
-    return [first.text, *texts]
+    pieces = [tokens[0].text]
+    for token in tokens[1:]:
+        if spaced and not token.glue:
+            pieces.append(" " + token.text)
+        else:
+            pieces.append(token.text)
+    return pieces
 
 
 class Writer:
@@ -87,6 +95,12 @@ class Writer:
     def words(self, leaf: Leaf[Any]) -> list[Token]:
         """Return one of the synonyms of a word, which may be several words."""
         return split(self.pick(leaf), leaf.id)
+
+    def optional_words(self, leaf: Leaf[Any] | None) -> list[Token]:
+        """Return the words of a leaf, or none if there is no leaf."""
+        if leaf is None:
+            return []
+        return self.words(leaf)
 
     def usual(self, leaf: Leaf[Any]) -> Token:
         """Return the first of the synonyms of a word."""
