@@ -9,7 +9,7 @@ from alignatt_agent.config.languages import language
 from alignatt_agent.config.plain_text import text_ids
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.terms import spoken_terms
-from alignatt_agent.engine.options import window_of
+from alignatt_agent.engine.arguments import window_of
 from alignatt_agent.speech.front_ends import front_end_prompt
 from alignatt_agent.speech.prompt import ContextError, check_plain
 from alignatt_agent.translation.prompt import PromptBuilder

@@ -18,7 +18,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelsConfig
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.models import written_shares
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine import int8_product
+from alignatt_agent.engine import int8_exactness
 from alignatt_agent.engine.cpu_whisper import CpuWhisper
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.environment import on_cpu
@@ -203,7 +203,7 @@ class Runtime:
         took = f"engines ready after {seconds:.1f} s; tokens in vLLM's caches: "
         kernel = ""
         if models.translation.quantize is not None:
-            kernel = f"; {int8_product.description()}"
+            kernel = f"; {int8_exactness.description()}"
         print(f"{took}{caches}{kernel}", file=sys.stderr, flush=True)
         return engines
 

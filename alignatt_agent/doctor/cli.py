@@ -36,8 +36,8 @@ from alignatt_agent.config.head_sets import ANY
 from alignatt_agent.config.models import AUTO
 from alignatt_agent.doctor import config_checks, machine_checks
 from alignatt_agent.doctor.checks import Check, exit_status
+from alignatt_agent.engine.arguments import eager
 from alignatt_agent.engine.memory_plan import plan
-from alignatt_agent.engine.options import eager
 from alignatt_agent.machine.nvidia import GIB
 
 

@@ -18,7 +18,7 @@ from vllm.v1.attention.backend import AttentionType
 
 from alignatt_agent.engine import supported_modes
 from alignatt_agent.engine.attention_rows import RowComputer, gather
-from alignatt_agent.engine.expected_tokens import read_greedy
+from alignatt_agent.engine.draft_verification import read_greedy
 from alignatt_agent.engine.key_layout import Keys
 from alignatt_agent.engine.row_requests import SOURCE, CaptureRequest, Ledger, WantedRow
 from alignatt_agent.types import FloatArray

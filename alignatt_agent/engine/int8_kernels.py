@@ -14,7 +14,7 @@ from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
 )
 from vllm.platforms.interface import PlatformEnum
 
-from alignatt_agent.engine.int8_product import FBGEMM_LEVELS, rounded, vllm_is_exact
+from alignatt_agent.engine.int8_exactness import FBGEMM_LEVELS, rounded, vllm_is_exact
 
 
 class FbgemmInt8LinearKernel(Int8ScaledMMLinearKernel):  # type: ignore[misc]  # untyped

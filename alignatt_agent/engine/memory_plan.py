@@ -14,8 +14,8 @@ from alignatt_agent.config.agent_config import AgentConfig, ModelConfig, ModelsC
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.models import AUTO, SHARE, written_shares
 from alignatt_agent.config.resources import known_resources
+from alignatt_agent.engine.arguments import MAX_CONTEXT, MAX_STREAMS, window_of
 from alignatt_agent.engine.model_sizes import UnknownSizeError, sizes_of
-from alignatt_agent.engine.options import MAX_CONTEXT, MAX_STREAMS, window_of
 from alignatt_agent.machine.nvidia import GIB
 
 CONTEXT = 0.6 * GIB

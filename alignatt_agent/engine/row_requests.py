@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from alignatt_agent.engine.expected_tokens import Expected
+from alignatt_agent.engine.draft_verification import Expected
 from alignatt_agent.policy import POLICIES
 from alignatt_agent.policy.base import RowScan
 from alignatt_agent.types import FloatArray

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.engine import fork_server, process_files
+from alignatt_agent.engine.arguments import engine_arguments
 from alignatt_agent.engine.environment import engine_environment, on_cpu
-from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.engine.plugin import register
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.engine.supported_modes import check_vllm

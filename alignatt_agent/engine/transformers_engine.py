@@ -16,7 +16,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from alignatt_agent.engine import int8_product
+from alignatt_agent.engine import int8_exactness
 from alignatt_agent.engine.quantize import ACTIVATIONS
 from alignatt_agent.types import AttentionRows, EngineError, FloatArray, Prompt
 from alignatt_agent.types.engines import Readout
@@ -162,7 +162,7 @@ def compute_like_kernels(model: Any, dtype: torch.dtype) -> None:
 
 def rounded(inputs: torch.Tensor) -> torch.Tensor:
     """Round ``[..., features]`` per token, as the kernel of this processor does, in float32."""
-    codes, scale = int8_product.rounded(inputs, int8_product.levels())
+    codes, scale = int8_exactness.rounded(inputs, int8_exactness.levels())
     return codes * scale
 
 

@@ -12,7 +12,7 @@ from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_co
 from alignatt_agent.config.checkpoints import is_embedded
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.engine import int8_product
+from alignatt_agent.engine import int8_exactness
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.machine.device import device
 from alignatt_agent.machine.packages import versions
@@ -62,7 +62,7 @@ class AgentChoice:
         }
         # The kernel depends on the processor, and its rounding can change the output.
         if config.models.translation.quantize is not None:
-            signature["kernel"] = int8_product.description()
+            signature["kernel"] = int8_exactness.description()
         if head_set is not None:
             provisional = " (provisional)" if head_set.provisional else ""
             signature["head_set"] = head_set.name + provisional

@@ -22,7 +22,7 @@ from alignatt_agent.serve.access import (
 )
 from alignatt_agent.serve.messages import Message
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.speaker import SpeakerStream
+from alignatt_agent.serve.speaker_stream import SpeakerStream
 
 SEND_S = 30.0
 """Seconds after which a client that reads nothing is treated as disconnected."""

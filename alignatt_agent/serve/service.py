@@ -28,7 +28,7 @@ from alignatt_agent.serve.request_checks import RequestChecks, sampling_rate
 from alignatt_agent.serve.resuming import resume, state_after
 from alignatt_agent.serve.room import Room
 from alignatt_agent.serve.room_access import Rooms, check_name
-from alignatt_agent.serve.speaker import SpeakerStream
+from alignatt_agent.serve.speaker_stream import SpeakerStream
 
 STOP_S = 10.0
 """Seconds for streams to translate their last words when the server stops."""

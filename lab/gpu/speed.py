@@ -9,10 +9,10 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
+from alignatt_agent.engine.arguments import engine_arguments
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.early_stop import processor_name
 from alignatt_agent.engine.environment import engine_environment
-from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.types import Prompt
 from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.bench import contenders

@@ -11,9 +11,9 @@ from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.doctor.parity_check import bfloat16_constants
+from alignatt_agent.engine.arguments import engine_arguments
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.environment import engine_environment
-from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.types import AttentionRows, FloatArray, Prompt
 from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.bench.fused_attention import ENGINES, Seam

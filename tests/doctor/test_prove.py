@@ -11,7 +11,8 @@ import pytest
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.doctor import prove
-from alignatt_agent.engine import options, proof
+from alignatt_agent.engine import arguments as engine_options
+from alignatt_agent.engine import proof
 from alignatt_agent.types import AttentionRows, Draft, EngineError
 
 IDS = (5, 7, 9)
@@ -96,7 +97,7 @@ def micro():
 def started_in(resolved, **changes):
     """Return how the translation engine would start."""
     model = resolved.checkpoints.translation.model_copy(update=changes)
-    arguments = options.engine_arguments("translation", model, resolved.heads)
+    arguments = engine_options.engine_arguments("translation", model, resolved.heads)
     return "eager" if arguments["enforce_eager"] else "compiled"
 
 

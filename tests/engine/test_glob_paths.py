@@ -9,7 +9,7 @@ import pytest
 
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.engine import process_files
-from alignatt_agent.engine.options import engine_arguments
+from alignatt_agent.engine.arguments import engine_arguments
 
 
 @pytest.mark.parametrize("name", ["talk[1]", "a*b", "what?", "[!x]", "plain (1)"])

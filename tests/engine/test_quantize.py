@@ -16,7 +16,7 @@ from vllm.model_executor.kernels.linear.scaled_mm import cpu as vllm_cpu_kernels
 from alignatt_agent.config.agent_config import ModelConfig
 from alignatt_agent.config.checkpoints import CheckpointError, converted, locate_one
 from alignatt_agent.doctor.parity_check import Gap
-from alignatt_agent.engine import int8_kernels, int8_product
+from alignatt_agent.engine import int8_exactness, int8_kernels
 from alignatt_agent.engine import transformers_engine as by_transformers
 from alignatt_agent.engine.drafts import DraftEngine
 from alignatt_agent.engine.int8_kernels import (
@@ -89,7 +89,7 @@ def test_vllm_rounds_activations_as_the_reference_does(dtype):
 
     inputs = torch.randn(64, 1536, dtype=dtype, generator=torch.Generator().manual_seed(1))
     codes, scales, _ = custom_ops.onednn_scaled_int8_quant(inputs, None, None, True)
-    expected_codes, expected_scales = int8_product.rounded(inputs, int8_product.VLLM_LEVELS)
+    expected_codes, expected_scales = int8_exactness.rounded(inputs, int8_exactness.VLLM_LEVELS)
     assert torch.equal(codes.float(), expected_codes)
     assert torch.equal(scales.view(-1, 1), expected_scales)
 
@@ -115,7 +115,7 @@ def test_the_reference_rounds_only_inputs_and_results(tmp_path, monkeypatch, dty
     weight, scale = stored[f"{name}.weight"], stored[f"{name}.weight_scale"]
     random = torch.Generator().manual_seed(1)
     inputs = torch.randn(5, weight.shape[1], generator=random).to(getattr(torch, dtype))
-    codes, token_scale = int8_product.rounded(inputs, int8_product.levels())
+    codes, token_scale = int8_exactness.rounded(inputs, int8_exactness.levels())
     exact = (codes.double() @ weight.double().T) * scale.double().T * token_scale.double()
     output = engine.model.get_submodule(name)(inputs)
     torch.testing.assert_close(output, exact.to(output.dtype))
@@ -126,9 +126,9 @@ def test_the_reference_rounds_only_inputs_and_results(tmp_path, monkeypatch, dty
 def test_fbgemm_computes_exact_integer_products(tokens):
     weight, scale, inputs = layer_of(outputs=192, inputs=96, tokens=tokens)
     inputs[0] = 1.0  # all products have the largest values
-    codes, token_scale = int8_product.rounded(inputs, int8_product.FBGEMM_LEVELS)
+    codes, token_scale = int8_exactness.rounded(inputs, int8_exactness.FBGEMM_LEVELS)
     integers = codes.double() @ weight.double().T
-    assert integers.abs().max() == 96 * 127 * int8_product.FBGEMM_LEVELS
+    assert integers.abs().max() == 96 * 127 * int8_exactness.FBGEMM_LEVELS
     product = FbgemmProduct(weight, scale)(inputs)
     expected = integers.float() * scale.T * token_scale
     torch.testing.assert_close(product, expected, rtol=3e-7, atol=0)
@@ -154,17 +154,17 @@ def test_vllm_chooses_fbgemm_where_its_own_kernel_is_inexact(monkeypatch, dtype)
     assert isinstance(kernel, FbgemmInt8LinearKernel)
     kernel.process_weights_after_loading(layer)
     output = kernel.apply_weights(layer, inputs.to(dtype), bias)
-    codes, token_scale = int8_product.rounded(inputs.to(dtype), int8_product.FBGEMM_LEVELS)
+    codes, token_scale = int8_exactness.rounded(inputs.to(dtype), int8_exactness.FBGEMM_LEVELS)
     expected = (codes @ weight.float().T) * scale.T * token_scale + bias.float()
     steps = {torch.bfloat16: 2**-7, torch.float32: 2**-18}  # sums are rounded in another order
     torch.testing.assert_close(output, expected.to(dtype), rtol=steps[dtype], atol=2e-6)
 
 
 def test_the_processor_is_tested_whatever_the_default_type_is():
-    expected = int8_product.vllm_is_exact()
+    expected = int8_exactness.vllm_is_exact()
     torch.set_default_dtype(torch.bfloat16)
     try:
-        assert int8_product.vllm_is_exact.__wrapped__() == expected
+        assert int8_exactness.vllm_is_exact.__wrapped__() == expected
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -186,7 +186,7 @@ def test_vllm_keeps_its_own_choice_in_16_bits(vllm_exact, dtype, kernel):
     assert type(int8_linear_kernel()) is kernel
 
 
-@pytest.mark.skipif(not int8_product.vllm_is_exact(), reason="oneDNN is inexact here")
+@pytest.mark.skipif(not int8_exactness.vllm_is_exact(), reason="oneDNN is inexact here")
 def test_float32_is_multiplied_by_onednn_also_with_amx(vllm_exact, monkeypatch):
     """On a processor with AMX, vLLM would choose a kernel for 16-bit inputs."""
     monkeypatch.setattr(vllm_cpu_kernels, "check_cpu_sgl_kernel", lambda *_: True)
@@ -198,7 +198,7 @@ def test_float32_is_multiplied_by_onednn_also_with_amx(vllm_exact, monkeypatch):
     layer.input_scale = layer.input_zero_point = layer.azp_adj = None
     kernel = int8_linear_kernel()
     kernel.process_weights_after_loading(layer)
-    codes, token_scale = int8_product.rounded(inputs, int8_product.VLLM_LEVELS)
+    codes, token_scale = int8_exactness.rounded(inputs, int8_exactness.VLLM_LEVELS)
     exact = (codes.double() @ weight.double().T) * scale.double().T * token_scale.double()
     output = kernel.apply_weights(layer, inputs)
     torch.testing.assert_close(output, exact.float(), rtol=3e-6, atol=1e-6)
@@ -222,7 +222,7 @@ def layer_of(outputs: int, inputs: int, tokens: int):
     return weight, scale, activations
 
 
-KERNELS = [False, True] if int8_product.vllm_is_exact() else [False]
+KERNELS = [False, True] if int8_exactness.vllm_is_exact() else [False]
 """Values of ``vllm_is_exact`` for the kernels that are exact on this processor."""
 
 
@@ -230,8 +230,8 @@ KERNELS = [False, True] if int8_product.vllm_is_exact() else [False]
 def test_rows_of_8_bits_are_those_of_transformers(tmp_path, monkeypatch, request, exact):
     if not exact:  # the engine then finds that vLLM's kernel is inexact, on any processor
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    monkeypatch.setattr(int8_product, "vllm_is_exact", lambda: exact)
-    monkeypatch.setattr(int8_product, "levels", int8_product.levels.__wrapped__)
+    monkeypatch.setattr(int8_exactness, "vllm_is_exact", lambda: exact)
+    monkeypatch.setattr(int8_exactness, "levels", int8_exactness.levels.__wrapped__)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     convert(ModelConfig(path=str(original := write("qwen3", tmp_path / "m")), quantize="int8"))
     model = ModelConfig(path=str(converted(original)), dtype="float32")

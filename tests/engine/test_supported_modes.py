@@ -12,9 +12,10 @@ from packaging.specifiers import SpecifierSet
 
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.engine import options, supported_modes
+from alignatt_agent.engine import arguments as engine_options
+from alignatt_agent.engine import supported_modes
+from alignatt_agent.engine.arguments import engine_arguments
 from alignatt_agent.engine.environment import engine_environment
-from alignatt_agent.engine.options import engine_arguments
 from alignatt_agent.engine.row_requests import HeadsToCapture
 from alignatt_agent.types import EngineError
 from tests.fixtures.engines import HEADS
@@ -183,7 +184,7 @@ def test_backends_follow_the_card(models, monkeypatch, role, major, engine, back
 
     capability = SimpleNamespace(major=major)
     card = SimpleNamespace(is_cuda=lambda: True, get_device_capability=lambda: capability)
-    monkeypatch.setattr(options, "on_cpu", lambda: False)
+    monkeypatch.setattr(engine_options, "on_cpu", lambda: False)
     monkeypatch.setattr(platforms, "current_platform", card)
     model = getattr(models, role).model_copy(update={"engine": engine})
     heads = HEADS if role == "translation" else ()

@@ -8,7 +8,7 @@ from alignatt_agent.cascade.contexts import check_beginning, check_contexts
 from alignatt_agent.config.agent_config import ModelConfig, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import find_path
-from alignatt_agent.engine.options import engine_arguments, window_of
+from alignatt_agent.engine.arguments import engine_arguments, window_of
 from alignatt_agent.speech.prompt import ContextError
 from lab.stand_ins.speech import write_whisper
 

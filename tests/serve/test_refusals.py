@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from alignatt_agent.serve.access import MAX_MESSAGE, MOST_WAITING
 from alignatt_agent.serve.messages import Gap
-from alignatt_agent.serve.speaker import SpeakerStream
+from alignatt_agent.serve.speaker_stream import SpeakerStream
 from alignatt_agent.serve.transcripts import FORMATS
 from alignatt_agent.serve.wires import mt
 from alignatt_agent.speech.prompt import ContextError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alignatt_agent.audio.resampler import Resampler
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.serve.access import RefusedError
-from alignatt_agent.serve.speaker import MAX_WAITING_S, SpeakerStream
+from alignatt_agent.serve.speaker_stream import MAX_WAITING_S, SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE, EngineError, SourceView, SpeechUpdate
 from tests.serve import live
 from tests.serve.live import asynchronous

@@ -10,7 +10,7 @@ import pytest
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
 from alignatt_agent.config.languages import LanguageError
 from alignatt_agent.engine import start
-from alignatt_agent.engine.options import engine_arguments
+from alignatt_agent.engine.arguments import engine_arguments
 from alignatt_agent.engine.speech_models import EncoderDecoderModel
 from alignatt_agent.speech import front_ends
 from alignatt_agent.speech.front_ends import LONGEST_S, WhisperPrompt, front_end_prompt

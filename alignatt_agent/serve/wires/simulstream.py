@@ -12,7 +12,7 @@ from alignatt_agent.serve.connection import Connection
 from alignatt_agent.serve.messages import Message, Said, Start, text_of
 from alignatt_agent.serve.request_checks import sampling_rate
 from alignatt_agent.serve.service import Service
-from alignatt_agent.serve.speaker import SpeakerStream
+from alignatt_agent.serve.speaker_stream import SpeakerStream
 from alignatt_agent.types import SAMPLE_RATE
 
 DONE = {"end_of_processing": True}

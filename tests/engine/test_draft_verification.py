@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignatt_agent.engine.expected_tokens import Expected, read_greedy
+from alignatt_agent.engine.draft_verification import Expected, read_greedy
 
 PROMPT = [3, 1, 4, 1, 5]
 
