@@ -1,7 +1,7 @@
 """Convert checkpoints to 8-bit weights and activations, for vLLM's kernels on a CPU.
 
 Weights are rounded to nearest, with one scale per output of a linear layer. Activations are scaled
-per token at run time, so an answer does not depend on the rest of its batch (``int8_kernels``). On a
+per token at run time, so answers do not depend on the rest of a batch (``int8_kernels``). On a
 CPU with VNNI instructions, decoding a token takes half to two thirds of the time that 4-bit
 weights need, and processing a prompt takes a quarter. 4-bit weights are slower because they are
 unpacked to 16 bits for each product (docs/results/real.md).
