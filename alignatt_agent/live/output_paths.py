@@ -39,6 +39,8 @@ def check_writable(stem: Path, paths: Sequence[Path], overwrite: bool) -> None:
             raise ConfigError(f"--output: {path} is a folder or is not writable")
         # A link is kept, and the file to which it points is replaced.
         target = Path(os.path.realpath(path))
+        if target.is_symlink():  # a loop, which has no end
+            raise ConfigError(f"--output: {path} is a link that leads back to itself; remove it")
         if path.is_symlink() and not os.access(target.parent, os.W_OK):
             raise ConfigError(
                 f"--output: {path} is a link to {target}, whose folder does not exist or is not "

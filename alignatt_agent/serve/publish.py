@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import language
@@ -85,6 +85,17 @@ async def publish(publisher: Callable[[str], AbstractContextManager[Room]], text
         await reading
 
 
+class _NoRedirects(HTTPRedirectHandler):
+    """Makes a redirect an error.
+
+    urllib would request the new address without the caption, and the login page of a proxy would
+    count as a success.
+    """
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return no request to follow, so that the response is an error."""
+
+
 class _Poster:
     """Posts the captions of a room to one address, in order."""
 
@@ -97,6 +108,7 @@ class _Poster:
         # Both services require that numbers keep increasing, even after a restart of this server.
         self._seq = int(time.time()) - EPOCH
         self._spoken = 0.0
+        self._opener = build_opener(_NoRedirects)
 
     async def post(self, caption: Caption) -> None:
         """Post a caption; repeat failed requests until the caption is stale."""
@@ -127,7 +139,7 @@ class _Poster:
     async def _send(self, request: Request) -> bool:
         """Send a request; return whether it succeeded."""
         try:
-            response = await asyncio.to_thread(urlopen, request, timeout=TIMEOUT_S)
+            response = await asyncio.to_thread(self._opener.open, request, timeout=TIMEOUT_S)
             response.close()
         # Proxies and servers answer anything; whatever it is, the next attempt may succeed.
         except Exception as error:

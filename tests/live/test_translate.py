@@ -220,6 +220,11 @@ def test_links_and_modes_of_outputs_are_kept(run, tmp_path, form):
     status, _, err = run("--format", form, "--output", "talk", "--overwrite")
     assert (status, "loading models" in err) == (2, False)
     assert f"is a link to {tmp_path}/nowhere/captions, whose folder does not exist" in err
+    link.unlink()
+    link.symlink_to(link.name)
+    status, _, err = run("--format", form, "--output", "talk", "--overwrite")
+    assert (status, "loading models" in err) == (2, False)
+    assert f"talk.de.{form} is a link that leads back to itself" in err
 
 
 def test_missing_models_and_the_language_of_embedded_ones_are_explained(run, capsys):

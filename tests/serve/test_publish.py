@@ -84,7 +84,7 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
     (address, posts), clock = platform, SimpleNamespace(later=0.0, jump=0.0)
     clock.monotonic = lambda: time.monotonic() + clock.later
     clock.time = lambda: time.time() + clock.later + clock.jump
-    for module in ("room", "rooms", "publish"):
+    for module in ("room", "room_access", "publish"):
         monkeypatch.setattr(f"alignatt_agent.serve.{module}.time", clock)
     httpx.post(f"{address}/youtube", trust_env=False)  # the attempt that fails
     for jump, least in ((3600, 2), (-3600, 5)):
@@ -107,7 +107,7 @@ def test_pauses_a_clock_that_jumps_and_a_restart(tmp_path, platform, monkeypatch
 
 
 class Nonsense:
-    """Answers the first POST requests with bytes that are no HTTP, then takes captions."""
+    """Answers the first POST requests with given bytes, then takes captions."""
 
     def __init__(self, answers, port=0):
         self.bodies, self.answers = [], list(answers)
@@ -135,16 +135,21 @@ class Nonsense:
         self._socket.close()
 
 
-NO_HTTP = [
+NO_CAPTIONS = [
     b"SSH-2.0-proxy\r\n",
     b"HTTP/1.1 2oo OK\r\n\r\n",
     b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
     b"",
     b"HTTP/1.1 200 " + b"x" * 70_000 + b"\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n",
 ]
+"""A redirect leads to a page that takes no captions, such as the login of a proxy."""
 
 
-@pytest.mark.parametrize("answer", NO_HTTP, ids=["ssh", "status", "headers", "empty", "long"])
+IDS = ["ssh", "status", "headers", "empty", "long", "login"]
+
+
+@pytest.mark.parametrize("answer", NO_CAPTIONS, ids=IDS)
 def test_whatever_a_proxy_answers_captions_are_sent_again(tmp_path, answer, caplog):
     """The speaker is told in the meantime."""
     platform = Nonsense([answer] * 99)
