@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignatt_agent.serve import room as room_module
-from alignatt_agent.serve import rooms
+from alignatt_agent.serve import room_access
 from alignatt_agent.serve.access import LATER, POLICY, RefusedError
 from alignatt_agent.serve.journal import Journal
 from alignatt_agent.serve.messages import Said
@@ -24,7 +24,7 @@ def said(text):
 @pytest.fixture
 def clock(monkeypatch):
     found = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(rooms, "time", SimpleNamespace(monotonic=lambda: found.now))
+    monkeypatch.setattr(room_access, "time", SimpleNamespace(monotonic=lambda: found.now))
     return found
 
 
@@ -96,7 +96,7 @@ async def test_rooms_have_one_speaker_who_can_come_back():
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "../etc", "a.b", "ä\n"])
 def test_names_of_rooms(name):
     with pytest.raises(RefusedError, match="1 to 64 letters"):
-        rooms.check_name(name)
+        room_access.check_name(name)
 
 
 @asynchronous
