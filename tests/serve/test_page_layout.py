@@ -109,9 +109,13 @@ def test_a_warning_lies_under_no_other_box(speaking, width):
     assert text(page.locator("#state")) == "no sound: your speech is not recorded"
 
 
-def test_at_400_percent_the_speaker_sees_the_translation_without_scrolling(speaking):
+@pytest.mark.parametrize("warned", [False, True])
+def test_at_400_percent_the_speaker_sees_the_translation_without_scrolling(speaking, warned):
     page = speaking
     resize(page, ZOOMED)
+    if warned:
+        page.evaluate("track.onended()")
+        page.get_by_text("The microphone was unplugged.").wait_for()
     page.evaluate("say('Zuletzt dies.')")
     until(page, "document.querySelector('#said').scrollTop > 0")
     page.wait_for_timeout(100)
