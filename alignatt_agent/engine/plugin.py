@@ -41,7 +41,7 @@ def register() -> None:
         return
     prepare()
     if owner != os.getpid():
-        _prefer_exact_int8()
+        _add_int8_kernels()
         crash_report.listen()
         watch(owner)
         if multiprocessing.parent_process() is not None:
@@ -57,7 +57,7 @@ def prepare() -> None:
     _suit_onednn()
 
 
-def _prefer_exact_int8() -> None:
+def _add_int8_kernels() -> None:
     """Add the kernels for 8-bit layers that are needed without VNNI instructions or in float32."""
     from vllm.platforms import current_platform
 
