@@ -28,11 +28,11 @@ POLICIES: dict[str, type[Policy]] = {
 DEFAULT = AlignAtt()
 """The policy that is used if a configuration sets none."""
 
-REASONS = {
-    **Policy.reasons,
-    **{reason: texts for kind in POLICIES.values() for reason, texts in kind.reasons.items()},
-}
+REASONS = dict(Policy.reasons)
 """Texts that explain every reason to viewers (see ``Policy``)."""
+
+for _policy in POLICIES.values():
+    REASONS.update(_policy.reasons)
 
 
 def _named(raw: Any) -> Any:
