@@ -12,7 +12,9 @@ from alignatt_agent.types.engines import DraftRequest, Gate, Readout
 from lab.reference import Reference
 from tests.fixtures.engines import HEADS, make_prompt
 
-TOLERANCE = 1e-4
+# With AMX, the float32 rows of this model differ from float64 by up to 9.4e-5 in vLLM and 7.2e-5 in
+# Transformers, so that two correct implementations may differ by 1.7e-4.
+TOLERANCE = 3e-4
 
 POLICY = AlignAtt(normalize="zscore", median_width=3)
 

@@ -11,7 +11,7 @@ from alignatt_agent.types import Draft, EngineError
 from alignatt_agent.types.engines import DraftRequest, Readout
 from lab.reference import Reference
 from lab.stand_ins import random_models
-from tests.engine.batches import EMITTED, PREDICTING, check_close
+from tests.engine.batches import EMITTED, PREDICTING, TOLERANCE, check_close
 from tests.fixtures.engines import HEADS, make_prompt, write_hybrid
 
 BOTH = pytest.mark.parametrize("readout", [PREDICTING, EMITTED], ids=lambda r: r.row)
@@ -99,7 +99,7 @@ def test_a_published_class_with_images_is_served_by_its_text_model(tmp_path):
     assert output.logits[0, -7:-1].argmax(-1).tolist() == list(draft.token_ids)
     source = slice(PROMPTS[0].source_start, PROMPTS[0].source_end)
     expected = output.attentions[1][0, 6, -7:-1, source]
-    np.testing.assert_allclose(draft.rows.source[:, 0], expected, atol=1e-4)
+    np.testing.assert_allclose(draft.rows.source[:, 0], expected, atol=TOLERANCE)
 
 
 def test_bad_requests_are_refused(reference):
