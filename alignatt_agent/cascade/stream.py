@@ -58,7 +58,8 @@ class Stream:
     def __init__(self, live_tail: LiveTail, targets: Mapping[str, TargetStream]) -> None:
         self._live_tail = live_tail
         self.targets = dict(targets)
-        self._threads = ThreadPoolExecutor(len(self.targets) + 1)
+        # The step of a target waits for its draft ahead, and no target waits for another.
+        self._threads = ThreadPoolExecutor(2 * len(self.targets))
 
     def step(self, chunk: npt.NDArray[Any]) -> StreamStep:
         """Recognize a chunk, ``[samples]``, and emit as much as the policies accept.

@@ -109,6 +109,7 @@ class TargetStream:
         try:
             emission = self.translator.complete(sentence)
         except Exception:
+            # A sentence that always fails would block all later ones.
             if self._retried:
                 self._sentences.popleft()
                 self.translator.reset()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from alignatt_agent.cascade.stream import Stream
 from alignatt_agent.cascade.target_stream import TargetStream
 from alignatt_agent.translation.captions import Captions
-from alignatt_agent.types import EngineError, StopReason, Word
+from alignatt_agent.types import EngineError, SourceView, StopReason, Word
 from alignatt_agent.types.stopwatch import Stopwatch
 from tests.fakes.engine import random_engine
 from tests.fakes.models import before_calls, fail_calls
@@ -170,6 +170,28 @@ def test_targets_translate_in_parallel():
         before_calls(engine, "draft", together.wait)
     stream = Stream(speech_side(), {code: target_stream(e) for code, e in engines.items()})
     assert not any(stream.step(chunk).failures for chunk in chunks())
+
+
+def test_no_target_waits_for_the_draft_ahead_of_another():
+    engines = {code: monotone() for code in "abc"}
+    targets = {code: target_stream(engine) for code, engine in engines.items()}
+    done = threading.Event()
+    waited = []
+    for code in "ab":
+        before_calls(engines[code], "draft", lambda: waited.append(done.wait(30)))
+    update = targets["c"].update
+
+    def updated(*arguments):
+        step = update(*arguments)
+        done.set()
+        return step
+
+    targets["c"].update = updated
+    stream = Stream(speech_side(), targets)
+    stream.draft_ahead(SourceView((Word("w0e", 0.1, 0.5), Word("w1e", 0.6, 1.0)), 1))
+    stream.step(clock_audio(0, 32_000))
+    assert waited
+    assert all(waited)
 
 
 def test_the_seconds_of_recognition_count_for_every_target():
