@@ -17,17 +17,29 @@ def undeclared_seconds(path: Path) -> float:
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         head = stream.read(12)
-        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+        if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":
             return 0.0
         bytes_per_second = 0
+        size_64: int | None = None
         while chunk := _chunk(stream):
             name, length = chunk
             begin = stream.tell()
-            if name == b"fmt ":
-                bytes_per_second = struct.unpack("<I", stream.read(12)[8:])[0]
+            if name in (b"fmt ", b"ds64"):
+                fields = stream.read(16)
+                if len(fields) < 16:  # the file ends inside its header
+                    return 0.0
+                if name == b"fmt ":
+                    bytes_per_second = struct.unpack("<I", fields[8:12])[0]
+                else:
+                    size_64 = struct.unpack("<Q", fields[8:])[0]
             if name == b"data":
+                # Files of more than 4 GiB (RF64) declare the size of the audio in ``ds64``.
+                if size_64 is not None:
+                    length = size_64
+                elif length in _UNKNOWN:
+                    return 0.0
                 end = begin + length + length % 2
-                if length in _UNKNOWN or not bytes_per_second or end >= size:
+                if not bytes_per_second or end >= size:
                     return 0.0
                 stream.seek(end)
                 if _valid_chunks(stream, size):

@@ -9,6 +9,7 @@ import numpy as np
 import soundfile
 
 from alignatt_agent.audio.recording import AudioError, Recording
+from alignatt_agent.config.digests import short_digest
 from alignatt_agent.speech.waveform import CLICKS
 from alignatt_agent.types import SAMPLE_RATE
 
@@ -25,9 +26,11 @@ def converted(path: Path, folder: Path) -> tuple[Path, str]:
         )
     folder.mkdir(parents=True, exist_ok=True)
     wav = folder / f"{path.stem}.wav"
-    partial = wav.with_suffix(".part")
+    # A longer suffix could exceed the longest name that the file system allows.
+    partial = folder / f"{short_digest([wav.name.encode(errors='surrogateescape')])}.part"
     with (
         Recording(path) as recording,
+        np.errstate(over="ignore"),  # infinite samples are clipped
         soundfile.SoundFile(partial, "w", SAMPLE_RATE, 1, "PCM_16", format="WAV") as output,
     ):
         level = 32768.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from alignatt_agent.evaluation.delays import delay_faults
+from alignatt_agent.evaluation.delays import delay_faults, incomplete_keys
 from alignatt_agent.evaluation.devset import DevSet
 from alignatt_agent.evaluation.log import CLOCK_S, Log, LogError, LoggedChunk, TalkLog
 from alignatt_agent.evaluation.subwords import REMEDY, kind_of_pieces
@@ -55,6 +55,8 @@ def check_log(
     findings = [*_readable(log, where), *_one_run(log, where, submission)]
     findings += _subwords(log, where, unit, joined)
     findings += _all_talks(log, where, talks)
+    for message, fix in incomplete_keys(log):
+        findings.append(Finding("delays", where, message, fix))
     for talk in log.talks:
         place = f"{where}:{talk.line}"
         length_s = talks.get(talk.name)
@@ -63,9 +65,8 @@ def check_log(
             message = f"{talk.name}: nothing was emitted"
             findings.append(Finding("empty-talk", place, message, fix))
         if talk.instance is not None:
-            # A JSONL log has no chunks, and OmniSTEval itself compares the numbers of units and
-            # delays.
-            for message, fix in delay_faults(talk, length_s):
+            # A JSONL log has no chunks.
+            for message, fix in delay_faults(talk, length_s, unit):
                 findings.append(Finding("delays", place, message, fix))
             continue
         findings += _positions(talk, place, length_s, chunk_ms)

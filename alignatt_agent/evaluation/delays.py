@@ -19,29 +19,53 @@ FASTEST = 30.0
 LATE_S = 1.0
 """Audio after the last segment that is usual, e.g. silence, in seconds."""
 
+_KEYS = ("delays", "elapsed")
+
 _CLOCK_MS = 1000 * CLOCK_S
 
 _MARKERS = re.compile(
-    r"</?s>|<(?:eos|bos|pad|unk|mask|start_of_turn|end_of_turn)>|<\|[^|<>\s]+\|>"
-    r"|\[(?:PAD|SEP|CLS|UNK|MASK)\]"
+    r"</?s>|<(?:eos|bos|pad|unk|mask|start_of_turn|end_of_turn)>"
+    r"|<\|[^|<>\s]+\|?>|<[^|<>\s]+\|>"
+    r"|\[(?:PAD|SEP|CLS|UNK|MASK|EOS|BOS)\]"
 )
 """Control tokens of common tokenizers, e.g. the ``</s>`` that SimulEval's agents emit."""
 
 
-def delay_faults(talk: TalkLog, last_start_s: float | None) -> Iterator[tuple[str, str]]:
+def incomplete_keys(log: Log) -> Iterator[tuple[str, str]]:
+    """Yield each key of times that only some talks of OmniSTEval's JSONL have, and the fix."""
+    instances = [talk for talk in log.talks if talk.instance is not None]
+    for key in _KEYS:
+        lacking = [talk.name for talk in instances if key not in (talk.instance or {})]
+        if 0 < len(lacking) < len(instances):
+            yield (
+                f"{len(lacking)} of {len(instances)} talks have no {key}: {', '.join(lacking)}",
+                f"write {key} for all talks, or remove the key to score the log without it",
+            )
+
+
+def delay_faults(
+    talk: TalkLog, last_start_s: float | None, unit: str = "word"
+) -> Iterator[tuple[str, str]]:
     """Yield each fault of a talk's delays in OmniSTEval's JSONL, and its fix.
 
-    ``last_start_s`` is the start of the talk's last segment.
+    ``last_start_s`` is the start of the talk's last segment. ``unit`` is ``"word"`` or ``"char"``.
     """
     assert talk.instance is not None
+    prediction = str(talk.instance["prediction"])
+    # OmniSTEval also counts the spaces in a prediction of characters.
+    unit_count = len(prediction) if unit == "char" else len(prediction.split())
     readable = True
-    for key in ("delays", "elapsed"):
-        if key in talk.instance:
-            problem = _not_milliseconds(talk.instance[key])
-            if problem is not None:
-                readable = False
-                fix = "write one number of milliseconds per unit"
-                yield f"{talk.name}: {key}: {problem}", fix
+    for key in _KEYS:
+        if key not in talk.instance:
+            continue
+        values = talk.instance[key]
+        problem = _not_milliseconds(values)
+        if problem is None and len(values) != unit_count:
+            problem = f"{len(values)} values for {unit_count} {unit}s of the prediction"
+        if problem is not None:
+            readable = False
+            fix = f"write one number of milliseconds per {unit} of the prediction"
+            yield f"{talk.name}: {key}: {problem}", fix
     delays = talk.instance.get("delays")
     elapsed = talk.instance.get("elapsed")
     if not readable or not delays:
@@ -60,7 +84,13 @@ def delay_faults(talk: TalkLog, last_start_s: float | None) -> Iterator[tuple[st
             "delays are relative to segments, or the log contains two runs",
         )
     largest_s = max(delays) / 1000
-    if len(delays) > 1 + FASTEST * largest_s:
+    if len(delays) > 1 and largest_s == 0:
+        yield (
+            f"{talk.name}: all {len(delays)} delays are 0 ms",
+            "remove delays and elapsed from the log of a system that is not timed; its quality is "
+            "scored without them",
+        )
+    elif len(delays) > 1 + FASTEST * largest_s:
         yield (
             f"{talk.name}: {len(delays)} units have delays of at most {max(delays):g} ms",
             "delays are milliseconds: probably these are seconds or numbers of chunks; convert "
@@ -130,7 +160,7 @@ def log_notes(log: Log, segments: Mapping[str, tuple[float, float]]) -> list[str
                 f"last segment starts ({start_s:.1f} s): was the run interrupted?"
             )
     # Systems that are not timed write zeros, or elapsed times that equal the delays.
-    if _computation_times(log) == {0.0}:
+    if computation_times(log) == {0.0}:
         notes.append(
             "all computation times are 0 ms, so LongYAAL CA equals CU: probably the log contains "
             "no computation times"
@@ -152,15 +182,15 @@ def _not_milliseconds(values: Any) -> str | None:
     )
 
 
-def _computation_times(log: Log) -> set[float]:
+def computation_times(log: Log) -> set[float]:
     """Return the distinct computation times of all units, in milliseconds."""
     times: set[float] = set()
     for talk in log.talks:
         for chunk in talk.chunks:
             if chunk.tokens:
                 times.add(round(1000 * chunk.computation_s, 3))
-        if talk.instance is not None and "elapsed" in talk.instance:
-            pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=False)
+        if talk.instance is not None and all(key in talk.instance for key in _KEYS):
+            pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=True)
             for delay, elapsed in pairs:
                 times.add(round(elapsed - delay, 3))
     return times

@@ -226,6 +226,9 @@ def _adapted(devset: DevSet, file_names: Mapping[str, str], work: Path | None) -
 
 
 def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str]) -> Talk:
+    # A recorder that was killed leaves a header that is too short, and Simulstream stops there.
+    recorded = wav
+    rest_s = undeclared_seconds(recorded)
     try:
         seconds = wav_seconds(wav)
     except DevSetError:
@@ -234,8 +237,6 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
         wav, note = converted(wav, work / "audio")
         seconds = wav_seconds(wav)
         notes.append(note)
-    # A recorder that was killed leaves a header that is too short, and Simulstream stops there.
-    rest_s = undeclared_seconds(wav)
     if end_s > seconds + _TOLERANCE_S:
         more = f"; {undeclared(rest_s)}" if rest_s else ""
         raise DevSetError(
@@ -243,7 +244,7 @@ def _talk(wav: Path, name: str, end_s: float, work: Path | None, notes: list[str
             f"but {wav} is {seconds:.2f} s long{more}"
         )
     if rest_s:
-        notes.append(f"{wav.name}: {undeclared(rest_s)}")
+        notes.append(f"{recorded.name}: {undeclared(rest_s)}")
     return Talk(wav.resolve(), seconds)
 
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import checkpoint, comet_sections
-from alignatt_agent.evaluation.delays import log_notes
+from alignatt_agent.evaluation.delays import computation_times, log_notes
 from alignatt_agent.evaluation.latency import (
     paced_latency,
     read_instances,
@@ -169,6 +169,11 @@ def score_notes(run: EvalRun, scores: Scores, log: Log) -> list[str]:
         notes.append(
             f"LongYAAL CU is {scores.longyaal_cu_ms:.0f} ms: output precedes the speech; check "
             f"that the delays are milliseconds from the start of the recording"
+        )
+    elif scores.longyaal_ca_ms is None and computation_times(log):
+        notes.append(
+            "no LongYAAL CA: with the computation times, all units were emitted after the end of "
+            "the last segment"
         )
     return notes
 

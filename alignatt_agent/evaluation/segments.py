@@ -1,6 +1,6 @@
 """Read and check the reference segments of a dev set: their times, references and transcript."""
 
-import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -74,7 +74,8 @@ def is_time(value: object) -> bool:
     # In Python, bool is a kind of int, and YAML reads `yes` as a bool.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and value >= 0
+    # NaN and infinity are outside, as are integers that are too large for a float.
+    return 0 <= value <= sys.float_info.max
 
 
 def order_notes(spans: Sequence[Span]) -> Iterator[str]:

@@ -6,13 +6,22 @@ SentencePiece). ``hf`` uses the tokenizer of a Transformers processor; ``canary`
 model. If subwords are joined as words, scores are near zero and no error is reported.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from alignatt_agent.config.yaml_text import read_yaml
 
 SENTENCEPIECE, BYTE_LEVEL, WORDPIECE = "SentencePiece", "byte-level BPE", "WordPiece"
-MARKS = {SENTENCEPIECE: "▁", BYTE_LEVEL: "Ġ", WORDPIECE: "##"}
+SUBWORD_NMT = "subword-nmt"
+MARKS = {
+    SENTENCEPIECE: re.compile("▁"),
+    BYTE_LEVEL: re.compile("Ġ"),
+    # "##" alone is a heading of Markdown, not a subword.
+    WORDPIECE: re.compile("##."),
+    SUBWORD_NMT: re.compile(".+(@@|</w>)$"),
+}
+"""Patterns of marked pieces; subword-nmt and its older form ``</w>`` mark the end of a piece."""
 
 SHARE = 0.05
 """Share of marked units above which units count as subwords. Small tokenizers of the three kinds
@@ -26,9 +35,8 @@ REMEDY = (
 
 def kind_of_pieces(units: Sequence[str]) -> tuple[str, str] | None:
     """Return the kind of subwords in a log (see ``MARKS``) and an example; ``None`` for words."""
-    for kind, mark in MARKS.items():
-        # "##" alone is a heading of Markdown, not a subword.
-        marked = [unit for unit in units if unit.startswith(mark) and unit != "##"]
+    for kind, pattern in MARKS.items():
+        marked = [unit for unit in units if pattern.match(unit)]
         if len(marked) > SHARE * len(units):
             return kind, marked[0]
     return None

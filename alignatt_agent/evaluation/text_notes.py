@@ -1,14 +1,21 @@
 """Note characters in references and output that readers do not see, but that scorers compare."""
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
-    "\ufeff\ufff9-\ufffb]"
+import regex
+
+_SPELLING = r"\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""Invisible characters of spelling: joiners of e.g. Persian and Hindi, and variants of emoji."""
+
+_INVISIBLE = regex.compile(
+    rf"[[\p{{Cc}}\p{{Default_Ignorable_Code_Point}}\ufff9-\ufffb]--[\s\x1c-\x1f{_SPELLING}]]",
+    regex.V1,
 )
-"""Invisible characters. U+200C and U+200D are spelling in e.g. Persian and Hindi."""
+"""Characters that are neither visible nor white space, at which the scorers split."""
+
+_ENCODINGS = ("iso-8859-1", "cp1252", "cp1250", "cp1251", "cp1253")
+"""Encodings of European languages. The first two differ in e.g. quotation marks."""
 
 
 def text_notes(texts: Sequence[str], noun: str) -> list[str]:
@@ -59,9 +66,8 @@ def text_notes(texts: Sequence[str], noun: str) -> list[str]:
 
 
 def _is_misread(text: str) -> bool:
-    """Return whether the bytes of ``text`` in a Western encoding are other text in UTF-8."""
-    # The two encodings differ in the 32 characters from 0x80 to 0x9F, e.g. in quotation marks.
-    for encoding in ("iso-8859-1", "cp1252"):
+    """Return whether the bytes of ``text`` in another encoding are other text in UTF-8."""
+    for encoding in _ENCODINGS:
         try:
             return text.encode(encoding).decode("utf-8") != text
         except UnicodeError:  # the text was not read in this encoding

@@ -21,13 +21,14 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import dropwhile
 from pathlib import Path
 
 from alignatt_agent.config.command_line import page
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.config.languages import LanguageError, language
 from alignatt_agent.config.resources import read_text
-from alignatt_agent.config.terms import term_line
+from alignatt_agent.config.terms import read_terms, term_line
 
 _ALPHABETS = 0x530
 """End of the Latin, Greek and Cyrillic characters in Unicode, whose letters have two cases."""
@@ -124,16 +125,20 @@ def glossary_lines(path: Path, text: str) -> list[str] | None:
     """Return the lines of ``speech.context`` for a glossary; ``None`` if ``text`` is no glossary.
 
     Raises:
-        ConfigError: the first row names a language twice or only one language, or no row has a
-            term.
+        ConfigError: the first row names a language twice or only one language, no row has a term,
+            or a cell contains a control character.
     """
     delimiter = _delimiter(path, text)
     if delimiter is None:
         return None
-    header, *rows = _rows(path, text, delimiter)
+    header, *rows = _rows(path, text, delimiter) or [[]]
     columns = _language_columns(path, header, rows)
     if not columns:
-        _note(f"{path}: the first row names no language, so the file is read as text")
+        heads = ", ".join(header)[:60]
+        _note(
+            f"{path}: the first row ({heads}) names no language, so the file is read as text; a "
+            "glossary names languages by codes such as de, or in English"
+        )
         return None
     (term_place, _), *target_columns = columns.items()
     lines: list[str] = []
@@ -153,12 +158,17 @@ def glossary_lines(path: Path, text: str) -> list[str] | None:
         _note(f"{path}: {skipped} row(s) without a term in the first language are skipped")
     if not lines:
         raise ConfigError(f"{path}: the glossary has no row with a term in the first language")
+    # A cell with a control character is refused here rather than when the list is used.
+    read_terms("\n".join(lines))
     return lines
 
 
 def _delimiter(path: Path, text: str) -> str | None:
     """Return the delimiter of a table, or ``None`` for running text."""
-    first_line, _, _ = text.partition("\n")
+    first_line, _, _ = text.lstrip("\n").partition("\n")
+    # Excel reads and writes a first line that states the delimiter.
+    if first_line.startswith("sep=") and len(first_line) == len("sep=;"):
+        return first_line[-1]
     if path.suffix.lower() == ".tsv" or "\t" in first_line:
         return "\t"
     if path.suffix.lower() != ".csv":
@@ -170,13 +180,24 @@ def _delimiter(path: Path, text: str) -> str | None:
 
 
 def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
-    """Return the rows of a table by the rules of CSV; if they do not apply, quotes are text."""
-    lines = text.splitlines(keepends=True)
+    """Return the rows of a table by the rules of CSV; if they do not apply, quotes are text.
+
+    Empty rows before the header and Excel's line ``sep=;`` are omitted.
+    """
+    # Cells may contain other line separators, e.g. Excel's vertical tab.
+    table = text.strip("\n").removeprefix(f"sep={delimiter}\n")
+    lines = [f"{line}\n" for line in table.split("\n")]
     try:
-        return list(csv.reader(lines, delimiter=delimiter, strict=True))
+        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
     except csv.Error as error:
         _note(f"{path}: quotation marks are read as text, because they are not CSV ({error})")
-        return list(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+        rows = list(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+    return list(dropwhile(_is_empty, rows))
+
+
+def _is_empty(row: Sequence[str]) -> bool:
+    """Return whether no cell of a row contains text."""
+    return not any(cell.strip() for cell in row)
 
 
 def _language_columns(

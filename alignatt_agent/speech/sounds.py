@@ -22,13 +22,14 @@ _TOUCHING = rf"[[\p{{L}}\p{{M}}\p{{N}}_\-'’/=+@#$%&\\^~<>|*]--{_UNSPACED}]"  #
 _DESCRIPTION = regex.compile(
     rf"(?<!{_TOUCHING})(?:{_IN_BRACKETS}|{_IN_ASTERISKS})(?!{_TOUCHING})", regex.V1
 )
-_UNSPACED_LETTER = regex.compile(_UNSPACED, regex.V1)
-_NOTES = regex.compile(r"[♩-♬]+")
+_UNSPACED_LETTER = regex.compile(rf"[{_UNSPACED}&&\p{{L}}]", regex.V1)
+_NOTE = "♩-♬🎵🎶🎼"
+_NOTES = regex.compile(rf"[{_NOTE}]+")
 _NESTED = (
     rf"(?P<nested>[(（](?:[^{_BRACKETS}]|(?&nested))*+[)）]"  # noqa: RUF001
     rf"|[\[［](?:[^{_BRACKETS}]|(?&nested))*+[\]］]|【(?:[^{_BRACKETS}]|(?&nested))*+】)"  # noqa: RUF001
 )
-_NO_WORDS = rf"(?:[\s♩-♬]|[\p{{P}}--[{_BRACKETS}]])*+"
+_NO_WORDS = rf"(?:[\s{_NOTE}]|[\p{{P}}--[{_BRACKETS}]])*+"
 _WHOLE_ANSWER = regex.compile(rf"{_NO_WORDS}(?:{_NESTED}{_NO_WORDS})++", regex.V1)
 _MARKS = regex.compile(r"[\W_]+")
 
@@ -61,7 +62,8 @@ def without_sounds(text: str) -> str:
         description = str(match[0])
         before = text[: match.start()][-1:]
         after = text[match.end() :][:1]
-        # Without spaces between words, a description touches a word on one side.
+        # Without spaces between words, a description touches a word on one side. Marks such as
+        # ``。`` are no words, although they belong to the same scripts.
         is_inside = _UNSPACED_LETTER.fullmatch(before) and _UNSPACED_LETTER.fullmatch(after)
         if _is_sound(description) and not is_inside:
             return ""
@@ -72,10 +74,12 @@ def without_sounds(text: str) -> str:
 
 
 def _is_sound(description: str) -> bool:
-    """Return whether a text in brackets or asterisks describes a known sound."""
+    """Return whether a text in brackets or asterisks describes a known sound, or is music notes."""
     text = _MARKS.sub(" ", description.casefold()).strip()
     if text in _SOUNDS:
         return True
+    if not text:
+        return _NOTES.search(description) is not None
     words = text.split()
     # Companions such as ``loud`` describe a sound only together with its name.
     names = [word for word in words if word not in _COMPANIONS]

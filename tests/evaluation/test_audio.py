@@ -120,6 +120,48 @@ def test_audio_that_a_header_does_not_declare_is_noted(tmp_path, caplog, size, m
     assert ("more audio than its header declares" in caplog.text) == (rest_s > 0)
 
 
+RF64 = b"RF64\xff\xff\xff\xffWAVEds64\x1c\0\0\0" + bytes(8)
+
+
+@pytest.mark.parametrize(("declared_s", "rest_s"), [(4, 0), (3, 1), (0, 4)])
+def test_headers_of_more_than_4_gib(tmp_path, declared_s, rest_s):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(16_000), 16_000)
+    size = (32_000 * declared_s).to_bytes(8, "little")
+    with_data_size(path, 0xFFFFFFFF)
+    path.write_bytes(RF64 + size + bytes(12) + path.read_bytes()[12:])
+    assert undeclared_seconds(path) == rest_s
+
+
+@pytest.mark.parametrize("length", [12, 19, 30, 44])
+def test_a_file_that_ends_in_its_header(tmp_path, length):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(16_000), 16_000)
+    path.write_bytes(path.read_bytes()[:length])
+    assert undeclared_seconds(path) == 0
+    with pytest.raises(AudioError, match=r"cannot be decoded|contains no audio"):
+        converted(path, tmp_path / "audio")
+
+
+def test_the_header_of_a_converted_recording_is_noted(tmp_path):
+    devset = fakes.write_devset(tmp_path / "devset")
+    path = devset / "wav" / "talk1.wav"
+    samples, rate = soundfile.read(path)
+    soundfile.write(path, np.repeat(samples, 3), 3 * rate)
+    path.write_bytes(path.read_bytes() + bytes(3 * 2 * rate))
+    _, note = load_devset(devset, ["de"], tmp_path / "out").notes
+    assert note.startswith("talk1.wav: the file has 1.00 s more audio than its header declares")
+    with_data_size(path, 3 * 2 * rate)
+    with pytest.raises(DevSetError, match=r"is 1.00 s long; the file has 4.00 s more audio than"):
+        load_devset(devset, ["de"], tmp_path / "out")
+
+
+def test_names_of_recordings_may_be_as_long_as_the_file_system_allows(tmp_path):
+    soundfile.write(tmp_path / "a.wav", tone(8_000), 8_000)
+    path = (tmp_path / "a.wav").rename(tmp_path / f"{'ü' * 125}x.wav")  # 255 bytes
+    assert converted(path, tmp_path / "audio")[0].name == path.name
+
+
 def test_headers_of_a_dev_set(tmp_path):
     devset = fakes.write_devset(tmp_path / "devset")
     with_data_size(devset / "wav" / "talk0.wav", 0)

@@ -10,7 +10,13 @@ from alignatt_agent.evaluation.check_log import check_log, refuse
 from alignatt_agent.evaluation.delays import delay_faults, log_notes
 from alignatt_agent.evaluation.devset import load_devset
 from alignatt_agent.evaluation.log import Log, LogError, TalkLog, parse_log
-from alignatt_agent.evaluation.subwords import BYTE_LEVEL, SENTENCEPIECE, WORDPIECE, kind_of_pieces
+from alignatt_agent.evaluation.subwords import (
+    BYTE_LEVEL,
+    SENTENCEPIECE,
+    SUBWORD_NMT,
+    WORDPIECE,
+    kind_of_pieces,
+)
 from tests.evaluation import logs
 from tests.evaluation.logs import chunk
 from tests.fakes import agent as fakes
@@ -144,6 +150,12 @@ CUT = [line for line in WHOLE if line.get("total_audio_processed", 0) < 3][:-3]
     ("log", "messages"),
     [
         ([FIRST | {"prediction": "▁a b"}, *OTHERS], ["write the joined"]),
+        ([FIRST | {"prediction": "a@@ b"}, *OTHERS], [f"{SUBWORD_NMT} pieces, e.g. 'a@@'"]),
+        ([FIRST | {"prediction": "a</w> b"}, *OTHERS], [f"{SUBWORD_NMT} pieces, e.g. 'a</w>'"]),
+        (
+            [{key: FIRST[key] for key in ("source", "prediction", "delays")}, *OTHERS],
+            ["1 of 2 talks have no elapsed: talk0; write elapsed for all talks, or remove"],
+        ),
         ([FIRST | {"prediction": 1}, *OTHERS], [":1: expected the keys source and prediction"]),
         (
             [
@@ -200,6 +212,10 @@ def with_delay(place, value):
         ({"delays": with_delay(3, "2000")}, "number 4: '2000'"),
         ({"delays": with_delay(3, True)}, "number 4: True"),
         ({"delays": with_delay(0, -850.0)}, "number 1: -850.0"),
+        ({"delays": with_delay(3, 10**400)}, "number 4: 1000"),
+        ({"delays": [0] * 8}, "all 8 delays are 0 ms"),
+        ({"delays": []}, "delays: 0 values for 8 words of the prediction"),
+        ({"elapsed": [500.0 * number for number in range(1, 10)]}, "elapsed: 9 values for 8 words"),
         ({"delays": None}, "expected a list of numbers, got None"),
         ({"delays": "500"}, "expected a list of numbers, got '500'"),
         ({"elapsed": [None] * 8}, "elapsed: 8 of 8 values are no times"),
@@ -216,6 +232,14 @@ def test_delays_of_jsonl_logs(changes, message):
     assert all(message in fault for fault in faults)
 
 
+def test_delays_of_characters():
+    talk = instance(prediction="今天 天气很好", delays=[1000.0] * 7, elapsed=[1000.0] * 7)
+    assert list(delay_faults(talk, 3.0, "char")) == []
+    ((fault, fix),) = delay_faults(instance(prediction="今天", elapsed=[8000.0] * 2), 3.0, "char")
+    assert fault == "talk0: delays: 8 values for 2 chars of the prediction"
+    assert fix == "write one number of milliseconds per char of the prediction"
+
+
 def test_notes_on_doubtful_logs():
     def notes(talk):
         log = Log(Path("log.jsonl"), "jsonl", talks=[talk])
@@ -224,6 +248,9 @@ def test_notes_on_doubtful_logs():
     assert notes(instance()) == []
     (note,) = notes(instance(prediction="<s> das ist </s> gut </s> <unk> a<b"))
     assert note == "the output contains 4 control token(s), scored as text: <s>, </s>, <unk>"
+    (note,) = notes(instance(prediction="<|turn>model Das ist gut.<turn|> [EOS]"))
+    assert note.startswith("the output contains 3 control token(s), scored as text: <|turn>, <tur")
+    assert notes(instance(prediction="a<b, b>c, <b> [1] |x|")) == []
     late = [*instance().instance["delays"][:6], 9000.0, 9500.0]
     (note,) = notes(instance(delays=late))
     assert note.startswith("talk0: 2 of 8 delays are more than 1 s after the end of the last segm")
@@ -232,6 +259,9 @@ def test_notes_on_doubtful_logs():
     assert note.startswith("output: 1 unit(s) not in Unicode form NFC (first: unit 2)")
     (note,) = notes(instance(delays=[2000.0] * 8))
     assert "the last unit was emitted at 2.0 s, before the last segment starts (3.0 s)" in note
+    untimed = instance()
+    del untimed.instance["delays"]
+    assert notes(untimed) == []
     (note,) = notes(instance(elapsed=instance().instance["delays"]))
     assert note.startswith("all computation times are 0 ms, so LongYAAL CA equals CU")
 

@@ -136,8 +136,21 @@ def test_a_key_twice_in_a_segment_is_refused(devset):
             lambda line: f"{line} schön – für".encode().decode("cp1252"),
             "5 line(s) that look like UTF-8 read in another encoding (first: line 1, 'Wort0 ",
         ),
+        (
+            lambda line: f"\u061c{line} \u034f \u3164",
+            "5 line(s) with invisible characters (first: line 1; U+034F, U+061C, U+3164), which",
+        ),
+        (
+            lambda line: f"{line} \x93Zitat\x94",
+            "5 line(s) with invisible characters (first: line 1; U+0093, U+0094), which",
+        ),
+        (
+            lambda line: f"{line} при".encode().decode("cp1251"),
+            "5 line(s) that look like UTF-8 read in another encoding (first: line 1, 'Wort0 ",
+        ),
         (lambda line: f"{line} sch\ufffdn", "5 line(s) with U+FFFD, which replaces characters"),
-        (lambda line: f"{line} «perché» می‌خواهم नहीं\u00a0! 50\u202f%", None),
+        (lambda line: f"{line} «perché» می‌خواهم नहीं\u00a0! 50\u202f% ❤\ufe0f\x85", None),
+        (lambda line: f"{line} «План» ГДР» ř“ „Ψ»", None),
     ],
 )
 def test_characters_that_readers_do_not_see_are_noted(devset, change, note):

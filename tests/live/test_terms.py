@@ -88,6 +88,7 @@ def test_cells_of_glossaries_survive_both_ways(tmp_path, capsys):
         'the "new" model': '"neu"',
         "back\\slash \\|": "\\= \\\\",
         "two\nlines": "zwei\r\nZeilen",
+        "soft\vbreak": "weicher\u2028Umbruch\x85",
         "cat=dog": "de: Hund",
         "Brno": "",
     }
@@ -102,9 +103,19 @@ def test_cells_of_glossaries_survive_both_ways(tmp_path, capsys):
     assert found == {" ".join(a.split()): " ".join(b.split()) for a, b in cells.items()}
 
 
+@pytest.mark.parametrize("begin", ["sep=;\n", "\n\n", ";;\n ;;\n", "sep=;\n;;\n"])
+def test_lines_of_excel_before_the_header(tmp_path, capsys, begin):
+    table = tmp_path / "a.csv"
+    table.write_text(f"{begin}EN;DE;\nhead, part;Kopf;\n", encoding="utf-8")
+    assert terms(capsys, table)[:2] == (0, ["head, part = de: Kopf"])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("en\tde\na\u2063b\tc\n", "contains U+2063, which is no text"),
+        ("en\tde\na\t\x07c\n", "contains U+0007, which is no text"),
+        ("eng\tdeu\na\tb\n", "the first row (eng, deu) names no language, so the file is read"),
         ("en\tde\n", "the glossary has no row with a term in the first language"),
         ("en-US\ten-GB\na\tb\n", "'en-GB' is the second column of the language en; keep one"),
         ("en\tKlingon\na\tb\n", "only one column names a language; ignored would be Klingon"),

@@ -44,6 +44,10 @@ def test_the_words_of_the_speaker_stay(said):
         ("तो (संगीत) फिर", "तो  फिर"),
         ("（拍手）ありがとう（笑）", "ありがとう"),
         ("谢谢大家 (掌声)", "谢谢大家"),
+        ("そうですね（笑）。はい、(拍手)、次。（音楽）さて", "そうですね。はい、、次。さて"),
+        ("Hello [ ♪♪♪ ] there", "Hello  there"),
+        ("🎵 Outro 🎵", "Outro"),
+        ("🎵🎶", ""),
     ],
 )
 def test_descriptions_of_sounds_go(written, said):
