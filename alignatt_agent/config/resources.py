@@ -16,7 +16,9 @@ def find_path(path: str | Path) -> Path:
     for folder in (Path(), CHECKOUT_ROOT, PACKAGE_ROOT / "data"):
         candidate = folder / relative
         if candidate.exists():
-            return candidate.resolve()
+            resolved = candidate.resolve()
+            # A shell's <(command) is a link, e.g. /dev/fd/63, to a pipe, which has no path.
+            return resolved if resolved.exists() else candidate
     raise FileNotFoundError(f"{path} is not in {Path.cwd()} or {CHECKOUT_ROOT}")
 
 

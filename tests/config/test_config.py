@@ -1,5 +1,6 @@
 """Configurations and head sets refuse what does not fit and say what would."""
 
+import os
 import re
 
 import pytest
@@ -157,6 +158,17 @@ def test_an_unknown_home_is_named(monkeypatch, path):
     monkeypatch.setattr("pwd.getpwuid", unknown)
     with pytest.raises(ConfigError, match=f"{path}: the home folder of ~.* is unknown"):
         load_config(path)
+
+
+def test_names_and_terms_from_the_output_of_a_command():
+    """A shell replaces ``<(command)`` by a link to a pipe, which has no path of its own."""
+    for folder in ("/dev/fd", "/proc/self/fd"):
+        reader, writer = os.pipe()
+        os.write(writer, "Größe\nvLLM\n".encode())
+        os.close(writer)
+        config = load_config("micro-low", {"speech.context": f"{folder}/{reader}"})
+        os.close(reader)
+        assert config.speech.context == ("Größe", "vLLM")
 
 
 def test_unknown_name_lists_what_exists():
