@@ -160,6 +160,13 @@ def test_an_unknown_home_is_named(monkeypatch, path):
         load_config(path)
 
 
+@pytest.mark.parametrize("key", ["speech.min_start_s", "speech.hold_back_ms", "policy.tau_argmax"])
+@pytest.mark.parametrize("value", [".inf", ".nan", "1e400"])
+def test_numbers_are_finite(key, value):
+    with pytest.raises(ConfigError, match=rf"{key}: Input should be"):
+        load_config("micro-low", parse_overrides([f"{key}={value}"]))
+
+
 def test_names_and_terms_from_the_output_of_a_command():
     """A shell replaces ``<(command)`` by a link to a pipe, which has no path of its own."""
     for folder in ("/dev/fd", "/proc/self/fd"):
