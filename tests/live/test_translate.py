@@ -3,6 +3,7 @@
 import errno
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import webvtt
 
 from alignatt_agent import cli
+from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.live import cli as translate
 from alignatt_agent.live import sources
 from alignatt_agent.types import EngineError
@@ -240,6 +242,18 @@ def test_an_output_that_is_mounted_is_written(run, tmp_path, monkeypatch):
     assert run("--format", "srt", "--output", "talk", "--overwrite")[0] == 0
     assert "Wort" in mounted.read_text()
     assert not (tmp_path / "talk.de.srt.part").exists()
+
+
+def test_a_link_to_a_pipe_is_written(tmp_path):
+    """The real path of such a link, as of /dev/stdout, does not exist."""
+    reader, writer = os.pipe()
+    link = tmp_path / "talk.de.srt"
+    link.symlink_to(f"/dev/fd/{writer}")
+    replace_text(link, "Wort0\n")
+    os.close(writer)
+    assert os.read(reader, 100) == b"Wort0\n"
+    os.close(reader)
+    assert link.is_symlink()
 
 
 def test_missing_models_and_the_language_of_embedded_ones_are_explained(run, capsys):
