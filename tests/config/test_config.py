@@ -231,6 +231,12 @@ def test_few_knobs():
         ("a: [", "x.yaml is not valid YAML: while parsing a flow node"),
         ("a: 2026-02-30", "x.yaml contains a value that YAML does not allow: day is out of range"),
         ("a: \x07", "x.yaml is not valid YAML: unacceptable character #x0007"),
+        (
+            "a: „Müller“".encode("cp1252"),
+            "(line 1); if the encoding is WINDOWS-1252, run iconv -f W",
+        ),
+        # Chinese text in UTF-16 has no byte that is zero.
+        ("注意力".encode("utf-16"), "(line 1); if the encoding is UTF-16, run iconv -f UTF-16"),
         (b"a: M\xfcller", "x.yaml is not UTF-8 text (line 1); if the encoding is ISO-8859-1"),
     ],
 )
