@@ -1,9 +1,11 @@
 """``alignatt``: one command with a subcommand for each task."""
 
 import contextlib
+import errno
 import locale
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -31,6 +33,9 @@ COMMANDS = {
 }
 """For each subcommand, the module of ``alignatt_agent`` that defines ``main``, and a summary."""
 
+NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""Errors of a folder that the user may not write to, or of a full disk."""
+
 USAGE = """\
 usage: alignatt COMMAND ...
 
@@ -50,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``alignatt COMMAND ...``; return the exit status."""
     if argv is None:
         _in_utf8()
+        _open_standard_streams()
         argv = sys.argv[1:]
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(usage(), end="")
@@ -67,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def simulstream_eval() -> int:
     """Run ``eval`` under the name that users of the harness expect, ``simulstream-eval``."""
     _in_utf8()
+    _open_standard_streams()
     return run("eval", sys.argv[1:], "simulstream-eval")
 
 
@@ -75,6 +82,24 @@ def _in_utf8() -> None:
     if locale.getpreferredencoding(False).lower() != "utf-8" and "PYTHONUTF8" not in os.environ:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, sys.orig_argv)
+
+
+def _open_standard_streams() -> None:
+    """Replace standard streams that are closed, as some daemons do, with the null device."""
+    # In ascending order, because a new file gets the lowest free descriptor.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _require_temporary_folder() -> None:
+    """Reject e.g. a container with a read-only file system, in which importing torch would fail."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise AlignAttError(
+            f"{error.strerror}: set TMPDIR to a writable folder, or mount a tmpfs on /tmp"
+        ) from None
 
 
 def usage() -> str:
@@ -93,6 +118,7 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
     module, _ = COMMANDS[name]
 
     def command() -> int:
+        _require_temporary_folder()
         # Imported by name, because a command loads only what it needs. This may raise errors, too.
         status: int = import_module(f"alignatt_agent.{module}").main(argv)
         return status
@@ -101,7 +127,7 @@ def run(name: str, argv: Sequence[str], called: str | None = None) -> int:
 
 
 def report_errors(called: str, command: Callable[[], int]) -> int:
-    """Run a command; print an ``AlignAttError`` as one line, and return the exit status."""
+    """Run a command; print expected errors as one line, and return the exit status."""
     try:
         return command()
     except AlignAttError as error:
@@ -111,6 +137,11 @@ def report_errors(called: str, command: Callable[[], int]) -> int:
         # Python writes the rest of its buffer when it exits, which would fail again.
         null_device = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null_device, sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.errno not in NOT_WRITABLE or error.filename is None:
+            raise
+        print(f"{called}: {error.filename} cannot be used: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"\n{called}: interrupted; run it again to resume or restart", file=sys.stderr)

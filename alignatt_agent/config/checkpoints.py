@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alignatt_agent.config.agent_config import ModelConfig, ModelsConfig
-from alignatt_agent.config.cache_folders import cache_folder
+from alignatt_agent.config.cache_folders import cache_folder, hub_cache
 from alignatt_agent.config.digests import short_digest
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.types import AlignAttError
@@ -120,7 +120,11 @@ def find_files(model: ModelConfig) -> Path | None:
 
     with contextlib.suppress(FileNotFoundError):  # the base class of the hub client's error
         folder = snapshot_download(
-            model.path, revision=model.revision, local_files_only=True, **patterns(model)
+            model.path,
+            revision=model.revision,
+            cache_dir=hub_cache(),
+            local_files_only=True,
+            **patterns(model),
         )
         return Path(folder)
     return None

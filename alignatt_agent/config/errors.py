@@ -16,7 +16,10 @@ class ConfigError(AlignAttError, ValueError):
 class Strict(BaseModel):
     """A frozen part of the configuration that rejects unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    # An infinite number, e.g. of seconds to wait, would mean that nothing is ever emitted.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 def explain_all(model: type[BaseModel], error: ValidationError) -> list[str]:

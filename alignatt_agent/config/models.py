@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from alignatt_agent.config.errors import Strict
 
@@ -48,6 +48,20 @@ class ModelConfig(Strict):
     quantize: Literal["int8"] | None = Field(None, exclude_if=lambda value: value is None)
     gguf: str | None = Field(None, exclude_if=lambda value: value is None)
     engine: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("engine")
+    @classmethod
+    def _sizes_are_numbers(cls, engine: dict[str, Any]) -> dict[str, Any]:
+        # Prompts are checked against these arguments, so forms that only vLLM understands, such as
+        # -1 and 8k, are refused. ``null`` stands for the default.
+        checked = dict(engine)
+        for key in ("max_model_len", "max_num_seqs"):
+            value = checked.get(key)
+            if value is None:
+                checked.pop(key, None)
+            elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{key} must be a whole number above 0, or null for the default")
+        return checked
 
     @model_validator(mode="after")
     def _gguf_is_converted(self) -> ModelConfig:

@@ -63,11 +63,13 @@ class PromptWording(Strict):
         if info.field_name in ("context", "terms"):
             allowed = _TERMS_PLACEHOLDERS
         try:
-            placeholders = [field for _, field, _, _ in Formatter().parse(value)]
-            for placeholder in placeholders:
+            for _, placeholder, form, _ in Formatter().parse(value):
                 # str.format would also read attributes, such as {target_language.name}.
                 if placeholder is not None and placeholder not in allowed:
                     raise ValueError(f"{{{placeholder}}} is no placeholder")
+                # A format may itself contain fields: {context:{target_language.name}}.
+                if form and "{" in form:
+                    raise ValueError(f"{{{placeholder}:{form}}} is no placeholder")
             # Filling the text in also detects wrong conversions and formats: {context!x}.
             value.format(**dict.fromkeys(allowed, ""))
         except (KeyError, IndexError, ValueError) as error:

@@ -1,6 +1,8 @@
 """Find files of the package: configurations and head sets."""
 
 import difflib
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +18,9 @@ def find_path(path: str | Path) -> Path:
     for folder in (Path(), CHECKOUT_ROOT, PACKAGE_ROOT / "data"):
         candidate = folder / relative
         if candidate.exists():
-            return candidate.resolve()
+            resolved = candidate.resolve()
+            # A shell's <(command) is a link, e.g. /dev/fd/63, to a pipe, which has no path.
+            return resolved if resolved.exists() else candidate
     raise FileNotFoundError(f"{path} is not in {Path.cwd()} or {CHECKOUT_ROOT}")
 
 
@@ -44,11 +48,21 @@ def read_text(path: Path) -> str:
         first_bad_byte = error.start
     if first_bad_byte >= 0:
         line = data.count(b"\n", 0, first_bad_byte) + 1
-        # Half of the bytes of Latin text in UTF-16 are zero.
-        encoding = "UTF-16" if b"\0" in data else "ISO-8859-1"
+        encoding = _probable_encoding(data)
         fix = f"if the encoding is {encoding}, run iconv -f {encoding} -t UTF-8 {path} > NEW"
         raise ConfigError(f"{path} is not UTF-8 text (line {line}); {fix}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _probable_encoding(data: bytes) -> str:
+    """Return the most probable encoding of text that is not UTF-8, for iconv."""
+    # Half of the bytes of Latin text in UTF-16 are zero. Chinese text has none, but a mark.
+    if b"\0" in data or data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "UTF-16"
+    # Windows has quotation marks, dashes and the euro where ISO-8859-1 has control characters.
+    if re.search(rb"[\x80-\x9f]", data):
+        return "WINDOWS-1252"
+    return "ISO-8859-1"
 
 
 def read_lines(path: Path) -> list[str]:

@@ -14,8 +14,9 @@ INFLECTION = 3
 """Minimum length of a word that may be inflected, and maximum length of its ending (letters)."""
 
 _CODES = {language.code for language in LANGUAGES}
-_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2063\ud800-\udfff]")
-"""Control characters, bytes that are not UTF-8, and U+2063, with which prompts mark places."""
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2063\ud800-\udfff]")
+"""Control characters, bytes that are not UTF-8, and U+2063, with which prompts mark places. U+0080
+to U+009F are Windows' quotation marks and dashes, if text is converted from another encoding."""
 _FOR_TARGET = re.compile(r"\s*([\w-]{2,})\s*:\s*(\S.*?)\s*")
 """A translation for one target: its code, a colon and the text."""
 _EQUALS = re.compile(r"(^|\s)=(?=\s|$)")

@@ -1,5 +1,6 @@
 """Write files so that a reader never sees half of one."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -17,14 +18,21 @@ def replace_text(path: Path, text: str) -> None:
         OSError: the file cannot be written; its old content is kept.
     """
     target = Path(os.path.realpath(path))  # unlike Path.resolve, accepts loops of links
-    if target.exists() and not target.is_file():  # e.g. a named pipe
-        target.write_text(text, encoding="utf-8")
+    # E.g. a named pipe, or a link to /dev/stdout, whose real path may not exist.
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
         return
     partial = target.with_name(target.name + PARTIAL)
     try:
         partial.write_text(text, encoding="utf-8")
         if target.exists():
             shutil.copymode(target, partial)
-        partial.replace(target)
+        try:
+            partial.replace(target)
+        except OSError as error:
+            # A file that is mounted by itself (docker run -v FILE:FILE) cannot be replaced.
+            if error.errno != errno.EBUSY:
+                raise
+            target.write_text(text, encoding="utf-8")
     finally:
         partial.unlink(missing_ok=True)

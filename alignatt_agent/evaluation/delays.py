@@ -159,13 +159,31 @@ def log_notes(log: Log, segments: Mapping[str, tuple[float, float]]) -> list[str
                 f"{talk.name}: the last unit was emitted at {largest_s:.1f} s, before the "
                 f"last segment starts ({start_s:.1f} s): was the run interrupted?"
             )
-    # Systems that are not timed write zeros, or elapsed times that equal the delays.
-    if computation_times(log) == {0.0}:
-        notes.append(
+    notes += _timing_notes(log)
+    return notes
+
+
+def _timing_notes(log: Log) -> Iterator[str]:
+    """Yield a note on talks that were not timed, whose LongYAAL CA equals CU."""
+    timed = 0
+    untimed: list[str] = []
+    for talk in log.talks:
+        times = computation_times(talk)
+        # Systems that are not timed write zeros, or elapsed times that equal the delays.
+        if times == {0}:
+            untimed.append(talk.name)
+        elif times:
+            timed += 1
+    if untimed and not timed:
+        yield (
             "all computation times are 0 ms, so LongYAAL CA equals CU: probably the log contains "
             "no computation times"
         )
-    return notes
+    elif untimed:
+        yield (
+            f"all computation times of {', '.join(untimed)} are 0 ms, so LongYAAL CA is too low: "
+            "probably these talks were not timed"
+        )
 
 
 def _not_milliseconds(values: Any) -> str | None:
@@ -182,17 +200,17 @@ def _not_milliseconds(values: Any) -> str | None:
     )
 
 
-def computation_times(log: Log) -> set[float]:
-    """Return the distinct computation times of all units, in milliseconds."""
-    times: set[float] = set()
-    for talk in log.talks:
-        for chunk in talk.chunks:
-            if chunk.tokens:
-                times.add(round(1000 * chunk.computation_s, 3))
-        if talk.instance is not None and all(key in talk.instance for key in _KEYS):
-            pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=True)
-            for delay, elapsed in pairs:
-                times.add(round(elapsed - delay, 3))
+def computation_times(talk: TalkLog) -> set[int]:
+    """Return the distinct computation times of a talk's units, in whole milliseconds."""
+    # Delays and elapsed times may be rounded differently, and no system takes less than 0.5 ms.
+    times: set[int] = set()
+    for chunk in talk.chunks:
+        if chunk.tokens:
+            times.add(round(1000 * chunk.computation_s))
+    if talk.instance is not None and all(key in talk.instance for key in _KEYS):
+        pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=True)
+        for delay, elapsed in pairs:
+            times.add(round(elapsed - delay))
     return times
 
 

@@ -170,7 +170,7 @@ def score_notes(run: EvalRun, scores: Scores, log: Log) -> list[str]:
             f"LongYAAL CU is {scores.longyaal_cu_ms:.0f} ms: output precedes the speech; check "
             f"that the delays are milliseconds from the start of the recording"
         )
-    elif scores.longyaal_ca_ms is None and computation_times(log):
+    elif scores.longyaal_ca_ms is None and any(map(computation_times, log.talks)):
         notes.append(
             "no LongYAAL CA: with the computation times, all units were emitted after the end of "
             "the last segment"

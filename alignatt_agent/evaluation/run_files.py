@@ -37,18 +37,19 @@ class RunFiles:
         self.parts = folder / "talks.jsonl"
 
     def refuse_run(self, result_name: str) -> None:
-        """Refuse to clean the folder of a streamed or scored run.
+        """Refuse to clean the folder of a streamed or scored run, or a folder of other files.
 
         ``result_name`` is the file that the calling command writes. A folder with this file is an
         earlier output of the command, unless it also contains other files of a run.
 
         Raises:
-            OutputError: the folder contains a run.
+            OutputError: the folder contains files that ``clean`` would remove.
         """
         files = [self.finished, self.records, self.clock, self.scores, self.parts]
-        # `alignatt asr` also writes a metrics.jsonl, which it may replace.
+        # `alignatt asr` also writes a metrics.jsonl and an agent.yaml, which it may replace. In
+        # another folder, agent.yaml may be a configuration that a person wrote.
         if not (self.folder / result_name).is_file():
-            files.append(self.metrics)
+            files += [self.metrics, self.config, self.wavs, self.log]
         for path in files:
             if path.is_file():
                 raise OutputError(

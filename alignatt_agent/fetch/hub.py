@@ -3,12 +3,12 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.cache_folders import hub_cache
 from alignatt_agent.config.checkpoints import CheckpointError, patterns, title
 
 
@@ -43,15 +43,18 @@ def look_up(model: ModelConfig) -> Checkpoint:
 
     Raises:
         CheckpointError: the hub refuses the checkpoint, or contains no file of it.
+        ConfigError: there is no folder for checkpoints.
         FetchError: the hub cannot be reached.
     """
     from huggingface_hub import HfApi, snapshot_download
 
+    cache = hub_cache()
     with _explained(model):
         HfApi().auth_check(model.path)
         files = snapshot_download(
             model.path,
             revision=model.revision,
+            cache_dir=cache,
             dry_run=True,
             tqdm_class=_NoBar,
             **patterns(model),
@@ -77,9 +80,7 @@ def look_up(model: ModelConfig) -> Checkpoint:
 
 def require_disk(needed: int) -> str:
     """Report a download size in bytes and the free space; raise an error if it is too small."""
-    from huggingface_hub import constants
-
-    cache = Path(constants.HF_HUB_CACHE)
+    cache = hub_cache()
     # Before the first download, the cache does not exist, and neither may its parent.
     existing = cache
     for folder in cache.absolute().parents:

@@ -47,8 +47,8 @@ def name_of(source: str) -> str:
     path = source
     if _is_address(source):
         path, _, _ = source.partition("?")
-    # A shell's <(command) is a path such as /dev/fd/63.
-    if path.startswith("/dev/"):
+    # A shell's <(command) is a path such as /dev/fd/63 (bash) or /proc/self/fd/11 (zsh).
+    if path.startswith(("/dev/", "/proc/")):
         return "stream"
     return Path(path).stem or "stream"
 

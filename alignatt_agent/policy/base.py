@@ -45,7 +45,9 @@ class Policy(BaseModel, ABC):
 
     reads: ClassVar[Reads] = "tokens"
     reasons: ClassVar[Texts] = {StopReason.DRAFT_END: ("up to date with the speech",)}
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
     name: str
     # The paper keeps the best 8 heads of a language pair.

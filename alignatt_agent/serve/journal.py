@@ -63,7 +63,6 @@ class Journal:
             written = path.stat().st_mtime
             data = path.read_bytes()
             length = data.rfind(b"\n") + 1
-            os.truncate(path, length)
             lines = data[:length].splitlines()
             if not lines:
                 continue
@@ -74,6 +73,8 @@ class Journal:
                 # Pydantic's errors have several lines.
                 LOGGER.error("skipped %s: %s", path, " ".join(str(error).split()))
             else:
+                # Only now: a file of this name that is no journal is not changed.
+                os.truncate(path, length)
                 yield path.stem, key, messages, written
 
     def _write(self, talk: str, path: Path, data: bytes) -> None:

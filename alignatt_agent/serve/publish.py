@@ -8,6 +8,7 @@ spoken. Other addresses receive only text.
 import asyncio
 import hashlib
 import logging
+import re
 import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
@@ -57,13 +58,33 @@ def destination(text: str, known: Collection[str] = ()) -> tuple[str, str, str]:
     """Split ROOM:LANGUAGE=URL into room, language code, and URL; require a ``known`` language."""
     name, _, url = text.partition("=")
     room, _, target = name.partition(":")
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"--publish: expected ROOM:LANGUAGE=https://..., got {name[:80]!r}")
+    if not _can_be_requested(url):
+        # The address is a secret, so it is not shown.
+        raise ConfigError(
+            f"--publish: expected ROOM:LANGUAGE=https://HOST/... in ASCII, without spaces, # and "
+            f"user names; the address after {name[:80]!r} cannot be requested"
+        )
     room = check_name(room)
     code = language(target).code
     if known and code not in known:
         raise ConfigError(f"--publish: the language must be one of {', '.join(known)}; got {code}")
     return room, code, url
+
+
+def _can_be_requested(url: str) -> bool:
+    """Return whether urllib can request an address; otherwise every attempt would fail."""
+    try:
+        address = urlsplit(url)
+        host = address.hostname or ""
+        host.encode("idna")  # raises an error for an empty label, as in a..example
+        has_host = bool(host) and address.port != 0  # raises an error for port 99999
+    except ValueError:
+        return False
+    # http.client refuses spaces and other letters. urlsplit drops line breaks.
+    is_clean = re.fullmatch("[!-~]+", url) is not None
+    # urllib sends neither a fragment, so ``seq`` behind it would be lost, nor a user name.
+    is_sent = "#" not in url and "@" not in address.netloc
+    return address.scheme in ("http", "https") and has_host and is_clean and is_sent
 
 
 async def publish(publisher: Callable[[str], AbstractContextManager[Room]], text: str) -> None:

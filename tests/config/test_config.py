@@ -1,5 +1,6 @@
 """Configurations and head sets refuse what does not fit and say what would."""
 
+import os
 import re
 
 import pytest
@@ -159,6 +160,24 @@ def test_an_unknown_home_is_named(monkeypatch, path):
         load_config(path)
 
 
+@pytest.mark.parametrize("key", ["speech.min_start_s", "speech.hold_back_ms", "policy.tau_argmax"])
+@pytest.mark.parametrize("value", [".inf", ".nan", "1e400"])
+def test_numbers_are_finite(key, value):
+    with pytest.raises(ConfigError, match=rf"{key}: Input should be"):
+        load_config("micro-low", parse_overrides([f"{key}={value}"]))
+
+
+def test_names_and_terms_from_the_output_of_a_command():
+    """A shell replaces ``<(command)`` by a link to a pipe, which has no path of its own."""
+    for folder in ("/dev/fd", "/proc/self/fd"):
+        reader, writer = os.pipe()
+        os.write(writer, "Größe\nvLLM\n".encode())
+        os.close(writer)
+        config = load_config("micro-low", {"speech.context": f"{folder}/{reader}"})
+        os.close(reader)
+        assert config.speech.context == ("Größe", "vLLM")
+
+
 def test_unknown_name_lists_what_exists():
     with pytest.raises(ConfigError, match=r"'iwslt-low'.*did you mean iwslt26-low\?.*micro-high"):
         load_config("iwslt-low")
@@ -212,6 +231,12 @@ def test_few_knobs():
         ("a: [", "x.yaml is not valid YAML: while parsing a flow node"),
         ("a: 2026-02-30", "x.yaml contains a value that YAML does not allow: day is out of range"),
         ("a: \x07", "x.yaml is not valid YAML: unacceptable character #x0007"),
+        (
+            "a: „Müller“".encode("cp1252"),
+            "(line 1); if the encoding is WINDOWS-1252, run iconv -f W",
+        ),
+        # Chinese text in UTF-16 has no byte that is zero.
+        ("注意力".encode("utf-16"), "(line 1); if the encoding is UTF-16, run iconv -f UTF-16"),
         (b"a: M\xfcller", "x.yaml is not UTF-8 text (line 1); if the encoding is ISO-8859-1"),
     ],
 )

@@ -11,8 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from alignatt_agent.config.agent_config import ModelConfig
+from alignatt_agent.config.checkpoints import locate_one
 from alignatt_agent.config.errors import ConfigError
 from alignatt_agent.engine import process_files
+from alignatt_agent.fetch.hub import look_up
 from alignatt_agent.types import EngineError
 
 ENDED = 2**22 + 1
@@ -97,6 +100,12 @@ def test_a_user_without_a_home_is_told(monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", unknown)
     with pytest.raises(ConfigError, match=r"~/\.cache cannot be found: HOME is not set, and user"):
         process_files.cache_environment()
+    # The hub's client does not replace ~ either.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "~/.cache/huggingface/hub")
+    model = ModelConfig(path="someone/translator")
+    for find in (locate_one, look_up):
+        with pytest.raises(ConfigError, match=r"huggingface/hub cannot be found: HOME is not set"):
+            find(model)
 
 
 def test_shared_memory_has_to_be_writable(monkeypatch):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from alignatt_agent.cascade.contexts import check_beginning, check_contexts
-from alignatt_agent.config.agent_config import ModelConfig, load_config
+from alignatt_agent.config.agent_config import ConfigError, ModelConfig, load_config
 from alignatt_agent.config.resolved import resolve
 from alignatt_agent.config.resources import find_path
 from alignatt_agent.engine.arguments import engine_arguments, window_of
@@ -21,6 +21,21 @@ def test_the_window_is_the_models(tmp_path, positions, window):
     assert window_of(model) == window
     assert engine_arguments("translation", model, ())["max_model_len"] == window
     assert window_of(ModelConfig(path=str(tmp_path), engine={"max_model_len": 512})) == 512
+
+
+def test_a_length_without_a_value_is_the_default(tmp_path):
+    text = {"model_type": "qwen3", "max_position_embeddings": 1000, "num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(text))
+    model = ModelConfig(path=str(tmp_path), engine={"max_model_len": None, "max_num_seqs": None})
+    arguments = engine_arguments("translation", model, ())
+    assert (arguments["max_model_len"], arguments["max_num_seqs"]) == (window_of(model), 32)
+
+
+@pytest.mark.parametrize("length", [-1, 0, "auto", "8k", 1e3, True])
+def test_a_length_that_is_no_number_is_refused(length):
+    message = r"engine: .*max_model_len must be a whole number above 0, or null for the default"
+    with pytest.raises(ConfigError, match=message):
+        load_config("micro-low", {"models.translation.engine.max_model_len": length})
 
 
 def test_the_window_of_the_published_recognizer(tmp_path):

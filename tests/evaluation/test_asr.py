@@ -165,6 +165,13 @@ def test_a_run_is_not_deleted(finished, tmp_path):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     for output in (run, link, tmp_path / "run" / "de" / ".." / "de"):
         assert main(["asr", str(run), "--devset", str(devset), "--output", str(output)]) == 2
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("agent.yaml", "wavs.txt", "run.log"):
+        (other / name).write_text("by hand")
+        assert main(["asr", str(run), "--devset", str(devset), "--output", str(other)]) == 2
+        assert (other / name).read_text() == "by hand"
+        (other / name).unlink()
     offline = ["offline", "--config", str(finished.root / "low.yaml"), "--devset", str(devset)]
     assert main([*offline, "--target", "de", "--output", str(tmp_path / "run")]) == 2
     score = ["eval", "--score-only", str(out / "de" / "metrics.jsonl"), "--target", "de"]

@@ -240,6 +240,13 @@ def test_delays_of_characters():
     assert fix == "write one number of milliseconds per char of the prediction"
 
 
+def test_a_talk_that_was_not_timed_is_named():
+    untimed = instance(elapsed=instance().instance["delays"])
+    untimed.name = "talk1"
+    (note,) = log_notes(Log(Path("log.jsonl"), "jsonl", talks=[instance(), untimed]), {})
+    assert note.startswith("all computation times of talk1 are 0 ms, so LongYAAL CA is too low")
+
+
 def test_notes_on_doubtful_logs():
     def notes(talk):
         log = Log(Path("log.jsonl"), "jsonl", talks=[talk])
@@ -264,6 +271,8 @@ def test_notes_on_doubtful_logs():
     assert notes(untimed) == []
     (note,) = notes(instance(elapsed=instance().instance["delays"]))
     assert note.startswith("all computation times are 0 ms, so LongYAAL CA equals CU")
+    rounded = [delay + 0.4 for delay in instance().instance["delays"]]
+    assert notes(instance(elapsed=rounded)) == [note]
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,6 @@ def test_the_output_of_a_command_by_its_path(run, tmp_path):
         sending.join()
         assert (status, out.split()) == (0, GERMAN)
     os.close(reader)
-    assert sources.name_of("/dev/fd/63") == "stream"
+    assert sources.name_of("/dev/fd/63") == sources.name_of("/proc/self/fd/11") == "stream"
     status, _, err = run(source=str(tmp_path))
     assert (status, "is not a file" in err) == (2, True)

@@ -1,7 +1,9 @@
 """``alignatt translate`` on fake engines: formats, files, failures, exit statuses."""
 
+import errno
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pytest
 import webvtt
 
 from alignatt_agent import cli
+from alignatt_agent.config.whole_files import replace_text
 from alignatt_agent.live import cli as translate
 from alignatt_agent.live import sources
 from alignatt_agent.types import EngineError
@@ -225,6 +228,32 @@ def test_links_and_modes_of_outputs_are_kept(run, tmp_path, form):
     status, _, err = run("--format", form, "--output", "talk", "--overwrite")
     assert (status, "loading models" in err) == (2, False)
     assert f"talk.de.{form} is a link that leads back to itself" in err
+
+
+def test_an_output_that_is_mounted_is_written(run, tmp_path, monkeypatch):
+    """A file that Docker mounts by itself cannot be replaced by another file."""
+    mounted = tmp_path / "talk.de.srt"
+    mounted.write_text("old")
+
+    def refuse(path, target):
+        raise OSError(errno.EBUSY, "Device or resource busy", str(path), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert run("--format", "srt", "--output", "talk", "--overwrite")[0] == 0
+    assert "Wort" in mounted.read_text()
+    assert not (tmp_path / "talk.de.srt.part").exists()
+
+
+def test_a_link_to_a_pipe_is_written(tmp_path):
+    """The real path of such a link, as of /dev/stdout, does not exist."""
+    reader, writer = os.pipe()
+    link = tmp_path / "talk.de.srt"
+    link.symlink_to(f"/dev/fd/{writer}")
+    replace_text(link, "Wort0\n")
+    os.close(writer)
+    assert os.read(reader, 100) == b"Wort0\n"
+    os.close(reader)
+    assert link.is_symlink()
 
 
 def test_missing_models_and_the_language_of_embedded_ones_are_explained(run, capsys):

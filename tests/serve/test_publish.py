@@ -214,11 +214,25 @@ def test_what_was_said_but_not_posted_before_a_crash_is_posted_after_it(
         "talk:de=ftp://a.example",
         "talk:klingon=https://a.example",
         "a b:de=https://a.example",
+        # Every request with one of these addresses would fail.
+        "talk:de=https://",
+        "talk:de=https:a.example",
+        "talk:de=https://a.example:99999/",
+        "talk:de=https://a.example:port/",
+        "talk:de=https://[::1/",
+        "talk:de=https://a..example/",
+        "talk:de=https://user:secret@a.example/",
+        "talk:de=https://a.example/a b",
+        "talk:de=https://a.example/x\n",
+        "talk:de=https://a.example/für",
+        "talk:de=https://a.example/?cid=1#top",
     ],
 )
 def test_a_destination_has_a_room_a_language_and_an_address(text):
-    with pytest.raises(AlignAttError):
+    with pytest.raises(AlignAttError) as refused:
         destination(text)
+    assert "secret" not in str(refused.value)
     with pytest.raises(ConfigError, match="the language must be one of it, en; got de"):
         destination("talk:de=https://a.example", ["it", "en"])
-    assert destination("talk:German=https://a/?x=1") == ("talk", "de", "https://a/?x=1")
+    for address in ("https://a/?x=1", "http://[::1]:8080/", "https://xn--4ca.example/%C3%BC"):
+        assert destination(f"talk:German={address}") == ("talk", "de", address)

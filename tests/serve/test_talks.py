@@ -280,6 +280,15 @@ def test_a_journal_survives_the_server(tmp_path, torn, caplog):
     assert "protocol Input should be 2" in caplog.text
 
 
+def test_a_file_that_is_no_journal_is_not_changed(tmp_path, caplog):
+    file = tmp_path / "data.jsonl"
+    file.write_text('{"text": "Größe"}\n{"text": "no line break at the end"}')
+    content = file.read_bytes()
+    assert list(Journal(tmp_path).talks()) == []
+    assert file.read_bytes() == content
+    assert f"skipped {file}" in caplog.text
+
+
 def test_the_journal_of_a_forgotten_talk_is_removed(tmp_path):
     service = live.make_service(tmp_path, journal=tmp_path / "journal")
     with TestClient(create_app(service)) as client:

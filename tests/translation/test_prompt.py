@@ -131,6 +131,8 @@ def test_the_wording_is_the_configurations(gemma_like):
         ("context", "{terms.x}"),
         ("terms", "{terms[0]}"),
         ("after", "{target_language:d}"),
+        ("after", "{target_language:{source_language.name}}"),
+        ("context", "{terms:{}}"),
     ],
 )
 def test_unknown_placeholders_are_refused(part, bad):

@@ -42,7 +42,7 @@ def test_half_a_translation_is_refused(line):
         read_terms(f"AlignAtt\n{line}")
 
 
-@pytest.mark.parametrize("sign", ["\udcfc", "\u2063", "\0", "\x1b", "\x7f"])
+@pytest.mark.parametrize("sign", ["\udcfc", "\u2063", "\0", "\x1b", "\x7f", "\x93"])
 def test_signs_that_are_no_text_are_refused(sign):
     message = f"contains U\\+{ord(sign):04X}, which is no text"
     for line in (f"M{sign}ller", f"Term = de: Be{sign}griff"):
