@@ -21,6 +21,7 @@ from lab.curves.pareto import (
     Resampled,
     SegmentScores,
     compare,
+    mean_comparisons,
 )
 from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
@@ -199,14 +200,28 @@ def _content(study: Study, results: Sequence[TargetResults]) -> dict[str, Any]:
             ablation_by_target[result.target] = result.rows(result.variants)
         comparisons += result.comparisons()
         differences += result.differences()
+    means: list[dict[str, Any]] = []
+    if len(results) > 1:
+        means += _mean_comparisons(results)
     return {
         "signature": study.plans[0].signature,
         "note": note(study),
         "targets": runs_by_target,
         "ablation": ablation_by_target,
-        "dominance": {"method": METHOD, "comparisons": comparisons},
+        "dominance": {"method": METHOD, "comparisons": comparisons, "means": means},
         "differences": differences,
     }
+
+
+def _mean_comparisons(results: Sequence[TargetResults]) -> Iterator[dict[str, Any]]:
+    """Compare the operating points with each rival that all targets have, averaged over targets."""
+    first = results[0]
+    scores = [result.scores for result in results]
+    for point in first.operating_points:
+        for curve, names in first.curves.items():
+            is_shared = all(result.curves.get(curve) == names for result in results)
+            if is_shared and curve != point.curve:
+                yield from mean_comparisons(scores, point.label, point.name, curve, names)
 
 
 def note(study: Study) -> str:

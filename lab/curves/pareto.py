@@ -176,10 +176,14 @@ class Resampled:
 
         NaN unless the rivals have points on both sides of it; such resamples are ignored.
         """
+        margins = self.margins(run, rivals, latency, quality)
+        return interval(margins[0], margins[1:])
+
+    def margins(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Array:
+        """Return the ``margin`` in every resample, ``[resamples]``."""
         # The latency of the run differs between resamples, too.
         places = self._scores[run][latency]
-        margins = self._scores[run][quality] - self._fronts(rivals, latency, quality, places)
-        return interval(margins[0], margins[1:])
+        return self._scores[run][quality] - self._fronts(rivals, latency, quality, places)
 
 
 def compare(
@@ -199,6 +203,28 @@ def compare(
             "quality": quality,
             "latency_ms": scores.value(run, latency),
             "ours": scores.value(run, quality),
+            "margin": _margin_json(margin),
+            "dominates": _verdict(margin),
+        }
+
+
+def mean_comparisons(
+    targets: Sequence[Resampled], point: str, run: str, curve: str, rivals: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Compare an operating point with the rivals on a curve, on the average of all targets.
+
+    The targets translate the same segments, so each resample contains the same segments of all
+    targets. Not comparable if one target is not.
+    """
+    for latency, quality in product(LATENCIES, QUALITIES):
+        margins = [scores.margins(run, rivals, latency, quality) for scores in targets]
+        mean = np.mean(margins, axis=0)
+        margin = interval(mean[0], mean[1:])
+        yield {
+            "point": point,
+            "rival": curve,
+            "latency": latency,
+            "quality": quality,
             "margin": _margin_json(margin),
             "dominates": _verdict(margin),
         }

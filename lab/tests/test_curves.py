@@ -15,7 +15,15 @@ from alignatt_agent.types.engines import DraftRequest, Gate, Readout
 from lab.curves.cached_agent import CachedDrafts, TimedCache
 from lab.curves.experiment import tables
 from lab.curves.grid import ablations, curve_names, derived_head_set, sweep
-from lab.curves.pareto import BLOCK, Resampled, SegmentScores, at_latency, compare, front
+from lab.curves.pareto import (
+    BLOCK,
+    Resampled,
+    SegmentScores,
+    at_latency,
+    compare,
+    front,
+    mean_comparisons,
+)
 from tests.fakes.models import ScriptedEngine, make_rows
 
 PROMPT = Prompt((7, 7, 1, 2, 3), 2, (0, 1, 1))
@@ -169,6 +177,26 @@ def test_a_point_against_the_front_of_a_rival(ours, rivals, margin, verdict):
     assert compared[0]["dominates"] == verdict
     *_, shown = tables({"dominance": {"comparisons": compared}, "ablation": {}})
     assert verdict in shown.splitlines()[-1]
+
+
+def test_targets_are_averaged_resample_by_resample():
+    # A resample with two good halves of one target has two bad halves of the other.
+    good, bad = [PAIRS[0]] * BLOCK, [("", PAIRS[0][1])] * BLOCK
+    delays = [1000.0] * 2 * BLOCK
+    rival = segments(good + good, delays)
+    targets = [
+        Resampled({"ours": segments(pairs, delays), "a": rival})
+        for pairs in (good + bad, bad + good)
+    ]
+    for target in targets:
+        alone = target.margin("ours", ["a"], "cu_ms", "chrf")
+        assert (alone.low, alone.high) == pytest.approx((-55.99, 0), abs=0.01)
+    rows = mean_comparisons(targets, "low", "ours", "hold_n", ["a"])
+    mean = next(r for r in rows if (r["latency"], r["quality"]) == ("cu_ms", "chrf"))
+    assert mean["margin"] == pytest.approx(
+        {"value": -25.36, "low": -27.99, "high": -25.36}, abs=0.01
+    )
+    assert mean["dominates"] == "no"
 
 
 # ------------------------------------------------------------------ the grid
