@@ -21,7 +21,8 @@ from lab.curves.pareto import (
     Resampled,
     SegmentScores,
     compare,
-    mean_comparisons,
+    compare_means,
+    mean,
 )
 from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
@@ -200,28 +201,42 @@ def _content(study: Study, results: Sequence[TargetResults]) -> dict[str, Any]:
             ablation_by_target[result.target] = result.rows(result.variants)
         comparisons += result.comparisons()
         differences += result.differences()
-    means: list[dict[str, Any]] = []
+    means: dict[str, Any] = {}
     if len(results) > 1:
-        means += _mean_comparisons(results)
+        means = _means(results)
     return {
         "signature": study.plans[0].signature,
         "note": note(study),
         "targets": runs_by_target,
         "ablation": ablation_by_target,
-        "dominance": {"method": METHOD, "comparisons": comparisons, "means": means},
+        "dominance": {"method": METHOD, "comparisons": comparisons},
         "differences": differences,
+        "means": means,
     }
 
 
-def _mean_comparisons(results: Sequence[TargetResults]) -> Iterator[dict[str, Any]]:
-    """Compare the operating points with each rival that all targets have, averaged over targets."""
+def _means(results: Sequence[TargetResults]) -> dict[str, Any]:
+    """Compare the operating points with rivals that all targets have, averaged over the targets."""
     first = results[0]
     scores = [result.scores for result in results]
+    comparisons: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
     for point in first.operating_points:
         for curve, names in first.curves.items():
             is_shared = all(result.curves.get(curve) == names for result in results)
             if is_shared and curve != point.curve:
-                yield from mean_comparisons(scores, point.label, point.name, curve, names)
+                comparisons += compare_means(scores, point.label, point.name, curve, names)
+        rivals = [rival for rival in first.points if rival.curve != point.curve]
+        differences += [_mean_difference(scores, point, rival) for rival in rivals]
+    return {"comparisons": comparisons, "differences": differences}
+
+
+def _mean_difference(targets: Sequence[Resampled], point: Point, rival: Point) -> dict[str, Any]:
+    row: dict[str, Any] = {"point": point.label, "curve": rival.curve, "label": rival.label}
+    for score in FIGURES:
+        differences = [scores.differences(point.name, rival.name, score) for scores in targets]
+        row[score] = mean(differences).as_json()
+    return row
 
 
 def note(study: Study) -> str:

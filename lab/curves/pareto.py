@@ -168,8 +168,12 @@ class Resampled:
 
     def difference(self, run: str, baseline: str, score: str) -> Estimate:
         """Return the score of ``run`` minus that of ``baseline``."""
-        differences = self._scores[run][score] - self._scores[baseline][score]
+        differences = self.differences(run, baseline, score)
         return interval(differences[0], differences[1:])
+
+    def differences(self, run: str, baseline: str, score: str) -> Array:
+        """Return the ``difference`` in every resample, ``[resamples]``."""
+        return self._scores[run][score] - self._scores[baseline][score]
 
     def margin(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Estimate:
         """Return the quality of ``run`` minus that of the front of ``rivals`` at equal latency.
@@ -208,7 +212,7 @@ def compare(
         }
 
 
-def mean_comparisons(
+def compare_means(
     targets: Sequence[Resampled], point: str, run: str, curve: str, rivals: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Compare an operating point with the rivals on a curve, on the average of all targets.
@@ -217,9 +221,7 @@ def mean_comparisons(
     targets. Not comparable if one target is not.
     """
     for latency, quality in product(LATENCIES, QUALITIES):
-        margins = [scores.margins(run, rivals, latency, quality) for scores in targets]
-        mean = np.mean(margins, axis=0)
-        margin = interval(mean[0], mean[1:])
+        margin = mean([scores.margins(run, rivals, latency, quality) for scores in targets])
         yield {
             "point": point,
             "rival": curve,
@@ -228,6 +230,12 @@ def mean_comparisons(
             "margin": _margin_json(margin),
             "dominates": _verdict(margin),
         }
+
+
+def mean(values: Sequence[Array]) -> Estimate:
+    """Return the mean of values of several targets, each ``[resamples]``, with its interval."""
+    means = np.mean(values, axis=0)
+    return interval(means[0], means[1:])
 
 
 def _margin_json(margin: Estimate) -> dict[str, Any]:

@@ -211,8 +211,28 @@ def bench(*files: Row) -> Iterator[Row]:
 
 
 def differences(data: Row) -> Iterator[Row]:
-    """Yield operating points minus single runs of rivals."""
+    """Yield operating points minus single runs of rivals, and the means of all targets."""
     yield from data["differences"]
+    if "means" in data:
+        for row in data["means"]["differences"]:
+            yield {"target": "mean", **row}
+
+
+def margins(data: Row) -> Iterator[Row]:
+    """Yield the operating points against agreement at equal latency, and the means of all targets.
+
+    Each row has the margins of all qualities.
+    """
+    comparisons = [*data["dominance"]["comparisons"]]
+    comparisons += [{"target": "mean", **row} for row in data["means"]["comparisons"]]
+    rows: dict[tuple[str, str], Row] = {}
+    for comparison in comparisons:
+        if (comparison["rival"], comparison["latency"]) != ("local_agreement", "cu_ms"):
+            continue
+        target, point = comparison["target"], comparison["point"]
+        row = rows.setdefault((target, point), {"target": target, "point": point})
+        row[comparison["quality"]] = comparison["margin"]
+    yield from rows.values()
 
 
 def claims(*files: Row) -> Iterator[Row]:

@@ -21,8 +21,8 @@ from lab.curves.pareto import (
     SegmentScores,
     at_latency,
     compare,
+    compare_means,
     front,
-    mean_comparisons,
 )
 from tests.fakes.models import ScriptedEngine, make_rows
 
@@ -191,7 +191,7 @@ def test_targets_are_averaged_resample_by_resample():
     for target in targets:
         alone = target.margin("ours", ["a"], "cu_ms", "chrf")
         assert (alone.low, alone.high) == pytest.approx((-55.99, 0), abs=0.01)
-    rows = mean_comparisons(targets, "low", "ours", "hold_n", ["a"])
+    rows = compare_means(targets, "low", "ours", "hold_n", ["a"])
     mean = next(r for r in rows if (r["latency"], r["quality"]) == ("cu_ms", "chrf"))
     assert mean["margin"] == pytest.approx(
         {"value": -25.36, "low": -27.99, "high": -25.36}, abs=0.01

@@ -1,15 +1,10 @@
-"""The live pages on a slow phone, and by axe's rules, which are no part of the locked environment.
+"""The live pages on a slow phone, and by axe's rules."""
 
-``npm install axe-core``, then ``ALIGNATT_AXE=node_modules/axe-core/axe.min.js``.
-"""
-
-import os
 import statistics
-from pathlib import Path
 
 import pytest
 
-from lab.pages.shots import Photographer, photograph
+from lab.pages.shots import Photographer, photograph, record_talks
 from tests.serve.browser import Tabs, chromium
 from tests.serve.live import Running, make_service, serving
 from tests.serve.pages import STAND_IN, until
@@ -52,10 +47,11 @@ def test_three_hours_of_text_drop_no_frame(tmp_path, address):
     assert min(longest) <= MOST_MS
 
 
-@pytest.mark.skipif("ALIGNATT_AXE" not in os.environ, reason="ALIGNATT_AXE is not set")
 def test_axe_and_reasons_that_can_be_read(tmp_path):
-    camera = Photographer(tmp_path / "shots", Path(os.environ["ALIGNATT_AXE"]))
+    camera = Photographer(tmp_path / "shots")
+    recording = tmp_path / "talks.wav"
+    record_talks(recording)
     with serving(tmp_path / "log") as (_, address):
-        stayed = photograph(address, camera)
+        stayed = photograph(address, camera, recording)
     assert (camera.violations, camera.wide) == ({}, [])
     assert statistics.median(stayed) >= 1.5
