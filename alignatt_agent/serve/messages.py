@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice, zip_longest
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from alignatt_agent.cascade.stream import StreamStep
 from alignatt_agent.config.errors import Strict
@@ -48,9 +48,15 @@ Token = tuple[str, int | None, float | None]
 class Message(Strict):
     """A message from the server."""
 
+    # In JSON, numbers that are not finite become null; they must not end the talk.
+    model_config = ConfigDict(allow_inf_nan=True)
+
 
 class Start(Strict):
     """A speaker's ``start`` request; other wires convert their requests to this class."""
+
+    # ``sampling_rate`` refuses a rate that is not finite with the code of other invalid rates.
+    model_config = ConfigDict(allow_inf_nan=True)
 
     type: Literal["start"] = "start"
     targets: tuple[str, ...] = Field(max_length=16)  # the spoken language yields captions
