@@ -210,6 +210,13 @@ def bench(*files: Row) -> Iterator[Row]:
                 yield {"target": code, "words": data["words"], **row}
 
 
+def numbers(data: Row) -> Iterator[Row]:
+    """Yield the counts of wrong numbers, target by target."""
+    for code, rules in data["targets"].items():
+        for row in rules:
+            yield {"target": code, **row}
+
+
 def differences(data: Row) -> Iterator[Row]:
     """Yield operating points minus single runs of rivals, and the means of all targets."""
     yield from data["differences"]
