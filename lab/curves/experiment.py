@@ -22,7 +22,7 @@ from lab.curves.pareto import (
     SegmentScores,
     compare,
     compare_means,
-    mean,
+    mean_estimate,
 )
 from lab.curves.plots import Panel, draw_all
 from lab.curves.runs import curve_of, runs_of, score_all, stream
@@ -235,7 +235,7 @@ def _mean_difference(targets: Sequence[Resampled], point: Point, rival: Point) -
     row: dict[str, Any] = {"point": point.label, "curve": rival.curve, "label": rival.label}
     for score in FIGURES:
         differences = [scores.differences(point.name, rival.name, score) for scores in targets]
-        row[score] = mean(differences).as_json()
+        row[score] = mean_estimate(differences).as_json()
     return row
 
 

@@ -139,8 +139,7 @@ class Resampled:
 
     def interval(self, run: str, score: str) -> Estimate:
         """Return a score with its interval."""
-        scores = self._scores[run][score]
-        return interval(scores[0], scores[1:])
+        return estimate(self._scores[run][score])
 
     def values(self, runs: Sequence[str], score: str) -> Array:
         """Return a score of several runs over all segments, ``[runs]``."""
@@ -168,8 +167,7 @@ class Resampled:
 
     def difference(self, run: str, baseline: str, score: str) -> Estimate:
         """Return the score of ``run`` minus that of ``baseline``."""
-        differences = self.differences(run, baseline, score)
-        return interval(differences[0], differences[1:])
+        return estimate(self.differences(run, baseline, score))
 
     def differences(self, run: str, baseline: str, score: str) -> Array:
         """Return the ``difference`` in every resample, ``[resamples]``."""
@@ -180,8 +178,7 @@ class Resampled:
 
         NaN unless the rivals have points on both sides of it; such resamples are ignored.
         """
-        margins = self.margins(run, rivals, latency, quality)
-        return interval(margins[0], margins[1:])
+        return estimate(self.margins(run, rivals, latency, quality))
 
     def margins(self, run: str, rivals: Sequence[str], latency: str, quality: str) -> Array:
         """Return the ``margin`` in every resample, ``[resamples]``."""
@@ -201,14 +198,9 @@ def compare(
         margin = scores.margin(run, rivals, latency, quality)
         yield {
             "target": target,
-            "point": point,
-            "rival": curve,
-            "latency": latency,
-            "quality": quality,
+            **_comparison(point, curve, latency, quality, margin),
             "latency_ms": scores.value(run, latency),
             "ours": scores.value(run, quality),
-            "margin": _margin_json(margin),
-            "dominates": _verdict(margin),
         }
 
 
@@ -221,21 +213,31 @@ def compare_means(
     targets. Not comparable if one target is not.
     """
     for latency, quality in product(LATENCIES, QUALITIES):
-        margin = mean([scores.margins(run, rivals, latency, quality) for scores in targets])
-        yield {
-            "point": point,
-            "rival": curve,
-            "latency": latency,
-            "quality": quality,
-            "margin": _margin_json(margin),
-            "dominates": _verdict(margin),
-        }
+        margins = [scores.margins(run, rivals, latency, quality) for scores in targets]
+        yield _comparison(point, curve, latency, quality, mean_estimate(margins))
 
 
-def mean(values: Sequence[Array]) -> Estimate:
-    """Return the mean of values of several targets, each ``[resamples]``, with its interval."""
-    means = np.mean(values, axis=0)
-    return interval(means[0], means[1:])
+def estimate(values: Array) -> Estimate:
+    """Return the first of ``values``, ``[1 + RESAMPLES]``, with the interval of the resamples."""
+    return interval(values[0], values[1:])
+
+
+def mean_estimate(values: Sequence[Array]) -> Estimate:
+    """Return the ``estimate`` of the mean of several targets."""
+    return estimate(np.mean(values, axis=0))
+
+
+def _comparison(
+    point: str, curve: str, latency: str, quality: str, margin: Estimate
+) -> dict[str, Any]:
+    return {
+        "point": point,
+        "rival": curve,
+        "latency": latency,
+        "quality": quality,
+        "margin": _margin_json(margin),
+        "dominates": _verdict(margin),
+    }
 
 
 def _margin_json(margin: Estimate) -> dict[str, Any]:

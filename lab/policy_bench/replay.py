@@ -14,7 +14,7 @@ from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import SourceView, Word
-from alignatt_agent.types.engines import DraftRequest, Readout, TranslationEngine
+from alignatt_agent.types.engines import Readout, TranslationEngine
 from alignatt_agent.types.stopwatch import Stopwatch
 
 WORD_S = 0.35
@@ -73,34 +73,17 @@ class Sentence:
 
     Attributes:
         words: all words of the sentence with times.
-        heard: number of words that have arrived.
         translator: translates the sentence.
     """
 
     def __init__(self, direction: Direction, source: str, build: Build) -> None:
-        self._direction = direction
         self.words = timed(source.split())
-        self.heard = 0
         self.translator = direction.translator(build(self))
 
     @property
     def accepted(self) -> tuple[int, ...]:
         """Return the accepted token ids."""
         return self.translator.accepted
-
-    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each token."""
-        return UnitDecoder(self._direction.tokenizer, self._direction.target.spaced).tokens(ids)
-
-    def draft_without(self, last: int) -> tuple[int, ...]:
-        """Return the draft after the accepted tokens if the ``last`` heard words are removed."""
-        words = [word.text for word in self.words[: self.heard - last]]
-        if not words:
-            return ()
-        direction = self._direction
-        prompt = direction.builder.build(words, self.accepted)
-        request = DraftRequest(prompt, direction.max_draft_tokens, direction.readout)
-        return direction.engine.draft(request).token_ids
 
 
 Build = Callable[[Sentence], Policy]
@@ -171,9 +154,7 @@ def replay(direction: Direction, build: Build, source: str, step: int) -> Output
     words = sentence.words
     output = Output()
     for heard in range(step, len(words), step):
-        sentence.heard = heard
         emission = sentence.translator.update(SourceView(words[:heard], heard))
         output = output.adding(emission.units, heard)
-    sentence.heard = len(words)
     emission = sentence.translator.complete(words)
     return output.adding(emission.units, len(words))

@@ -20,7 +20,7 @@ from lab.policy_bench import __main__ as cli
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.numbers import SENTENCES, is_right, late_faults
 from lab.policy_bench.replay import Direction, Output, replay
-from lab.policy_bench.rules import RULES, Certain, Share, build_of, oracle_of
+from lab.policy_bench.rules import RULES, Probable, Share, build_of, oracle_of
 from tests.fakes.engine import random_engine
 from tests.fakes.models import READOUT, PieceTokenizer, Prompts, make_rows
 
@@ -121,10 +121,10 @@ def test_rules_accept_prefixes_and_more_with_a_looser_setting(seed, tokens, sour
 
     shares = [accepted(Share(**GATE, border_margin=0, share=p)) for p in (0.5, 0.9)]
     assert shares[0] >= shares[1]
-    margins = {"border_margin": -4, "certain_margin": -1}
-    certain = [accepted(Certain(**GATE, **margins, least=x)) for x in (0.0, 0.5, 1.0)]
-    assert certain[0] == accepted(AlignAtt(**GATE, border_margin=-1))
-    assert certain == sorted(certain, reverse=True)
+    margins = {"border_margin": -4, "probable_margin": -1}
+    probable = [accepted(Probable(**GATE, **margins, least=p)) for p in (0.0, 0.5, 1.0)]
+    assert probable[0] == accepted(AlignAtt(**GATE, border_margin=-1))
+    assert probable == sorted(probable, reverse=True)
 
 
 def test_the_search_beats_the_policies_that_it_may_imitate():
