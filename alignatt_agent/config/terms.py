@@ -56,8 +56,12 @@ def read_terms(context: str) -> tuple[Term, ...]:
     Raises:
         ConfigError: a translation is missing, or only some translations of a line specify a target.
     """
-    lines = [line.strip() for line in context.split("\n")]
-    return tuple(_parse(line) for line in lines if line)
+    terms: list[Term] = []
+    for line in context.split("\n"):
+        text = line.strip()
+        if text:
+            terms.append(_parse(text))
+    return tuple(terms)
 
 
 def spoken_terms(context: str) -> str:
@@ -73,7 +77,9 @@ def term_line(text: str, translations: Mapping[str, str]) -> str:
     line = _escaped(text)
     if not translations:
         return line
-    parts = [f"{code}: {_escaped(translation)}" for code, translation in translations.items()]
+    parts: list[str] = []
+    for code, translation in translations.items():
+        parts.append(f"{code}: {_escaped(translation)}")
     return f"{line} = {' | '.join(parts)}"
 
 

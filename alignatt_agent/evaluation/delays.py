@@ -33,12 +33,20 @@ _MARKERS = re.compile(
 
 def incomplete_keys(log: Log) -> Iterator[tuple[str, str]]:
     """Yield each key of times that only some talks of OmniSTEval's JSONL have, and the fix."""
-    instances = [talk for talk in log.talks if talk.instance is not None]
     for key in _KEYS:
-        lacking = [talk.name for talk in instances if key not in (talk.instance or {})]
-        if 0 < len(lacking) < len(instances):
+        talks_with_key = 0
+        lacking: list[str] = []
+        for talk in log.talks:
+            if talk.instance is None:
+                continue
+            if key in talk.instance:
+                talks_with_key += 1
+            else:
+                lacking.append(talk.name)
+        if talks_with_key and lacking:
+            talks = talks_with_key + len(lacking)
             yield (
-                f"{len(lacking)} of {len(instances)} talks have no {key}: {', '.join(lacking)}",
+                f"{len(lacking)} of {talks} talks have no {key}: {', '.join(lacking)}",
                 f"write {key} for all talks, or remove the key to score the log without it",
             )
 
@@ -52,8 +60,10 @@ def delay_faults(
     """
     assert talk.instance is not None
     prediction = str(talk.instance["prediction"])
-    # OmniSTEval also counts the spaces in a prediction of characters.
-    unit_count = len(prediction) if unit == "char" else len(prediction.split())
+    unit_count = len(prediction.split())
+    if unit == "char":
+        # OmniSTEval also counts the spaces.
+        unit_count = len(prediction)
     readable = True
     for key in _KEYS:
         if key not in talk.instance:
@@ -168,7 +178,7 @@ def _timing_notes(log: Log) -> Iterator[str]:
     timed = 0
     untimed: list[str] = []
     for talk in log.talks:
-        times = computation_times(talk)
+        times = _computation_times(talk)
         # Systems that are not timed write zeros, or elapsed times that equal the delays.
         if times == {0}:
             untimed.append(talk.name)
@@ -200,16 +210,21 @@ def _not_milliseconds(values: Any) -> str | None:
     )
 
 
-def computation_times(talk: TalkLog) -> set[int]:
+def is_timed(log: Log) -> bool:
+    """Return whether a log contains the computation time of any unit."""
+    return any(_computation_times(talk) for talk in log.talks)
+
+
+def _computation_times(talk: TalkLog) -> set[int]:
     """Return the distinct computation times of a talk's units, in whole milliseconds."""
     # Delays and elapsed times may be rounded differently, and no system takes less than 0.5 ms.
     times: set[int] = set()
     for chunk in talk.chunks:
         if chunk.tokens:
             times.add(round(1000 * chunk.computation_s))
-    if talk.instance is not None and all(key in talk.instance for key in _KEYS):
-        pairs = zip(talk.instance["delays"], talk.instance["elapsed"], strict=True)
-        for delay, elapsed in pairs:
+    instance = talk.instance or {}
+    if "delays" in instance and "elapsed" in instance:
+        for delay, elapsed in zip(instance["delays"], instance["elapsed"], strict=True):
             times.add(round(elapsed - delay))
     return times
 

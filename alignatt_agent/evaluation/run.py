@@ -15,7 +15,7 @@ from tqdm import tqdm
 from alignatt_agent.config.languages import language
 from alignatt_agent.evaluation.check_log import refuse
 from alignatt_agent.evaluation.comet import checkpoint, comet_sections
-from alignatt_agent.evaluation.delays import computation_times, log_notes
+from alignatt_agent.evaluation.delays import is_timed, log_notes
 from alignatt_agent.evaluation.latency import (
     paced_latency,
     read_instances,
@@ -170,7 +170,7 @@ def score_notes(run: EvalRun, scores: Scores, log: Log) -> list[str]:
             f"LongYAAL CU is {scores.longyaal_cu_ms:.0f} ms: output precedes the speech; check "
             f"that the delays are milliseconds from the start of the recording"
         )
-    elif scores.longyaal_ca_ms is None and any(map(computation_times, log.talks)):
+    elif scores.longyaal_ca_ms is None and is_timed(log):
         notes.append(
             "no LongYAAL CA: with the computation times, all units were emitted after the end of "
             "the last segment"
