@@ -12,7 +12,7 @@ from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.statistics import LEVEL
 from lab.commands import table, write_json
 from lab.curves.cached_agent import CachedAgent, StartEngines
-from lab.curves.grid import Point, Size, ablations, curve_names, sweep
+from lab.curves.grid import HINDSIGHT, Point, Size, ablations, curve_names, sweep
 from lab.curves.pareto import (
     BLOCK,
     LATENCIES,
@@ -20,6 +20,7 @@ from lab.curves.pareto import (
     RESAMPLES,
     Resampled,
     SegmentScores,
+    best_in_hindsight,
     compare,
     compare_means,
     mean_estimate,
@@ -29,6 +30,9 @@ from lab.curves.runs import curve_of, runs_of, score_all, stream
 from lab.local_jobs import job_runner
 
 FIGURES = (*QUALITIES, *LATENCIES)
+
+PRICES = (0, 2, 5, 10, 20)
+"""Points of sentence BLEU that a second of latency may cost a choice in hindsight."""
 
 METHOD = (
     "operating points against rivals, and rivals against the operating points' curve, where it has "
@@ -77,7 +81,7 @@ class TargetResults:
     @property
     def operating_points(self) -> list[Point]:
         """Return the points of the two configurations."""
-        return [point for point in self.points if not point.settings]
+        return [point for point in self.points if point.name.startswith("operating-")]
 
     @property
     def curves(self) -> dict[str, list[str]]:
@@ -186,6 +190,11 @@ def _results(
         # Targets may have different policies, so an operating point's curve depends on the target.
         curve = curve_of(point, runs[point.name])
         points_on_curves.append(replace(point, curve=curve))
+    swept = [segments[point.name] for point in points]
+    for price in PRICES:
+        point = Point(f"hindsight-{price}", HINDSIGHT, f"{price} BLEU per second")
+        points_on_curves.append(point)
+        segments[point.name] = best_in_hindsight(swept, price)
     return TargetResults(target, points_on_curves, variants, Resampled(segments))
 
 

@@ -21,6 +21,8 @@ SIZES: tuple[Size, ...] = get_args(Size)
 
 ALIGNATT = "alignatt"
 SINGLE = "alignatt, one draft"
+ORACLE = "oracle"
+HINDSIGHT = "best choice in hindsight"
 _ABLATION = "ablation"
 _OTHER_ROW = {"predicting": "emitted", "emitted": "predicting"}
 OPERATING = ("low", "high")
@@ -98,7 +100,7 @@ def _form_of_examples(policy: str, others: Mapping[str, Any]) -> dict[str, Any]:
 
 def curve_names() -> list[str]:
     """Return every curve, in the order of legends and tables."""
-    return list(_grid()["curves"])
+    return [*_grid()["curves"], HINDSIGHT]
 
 
 def sweep(size: Size, only: Sequence[str] = ()) -> list[Point]:

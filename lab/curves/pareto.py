@@ -54,6 +54,10 @@ class SegmentScores:
             ca_ms=np.asarray(ca_ms, np.float64),
         )
 
+    def sentence_bleu(self) -> Array:
+        """Return the sentence BLEU of each segment, ``[segments]``."""
+        return _scores(BLEU(effective_order=True), self.bleu)
+
     def corpus(self) -> dict[str, float]:
         """Return the scores over all segments."""
         ones = np.ones((1, len(self.bleu)))
@@ -70,6 +74,31 @@ class SegmentScores:
             "cu_ms": _mean(self.cu_ms, weights),
             "ca_ms": _mean(self.ca_ms, weights),
         }
+
+
+def best_in_hindsight(runs: Sequence[SegmentScores], price: float) -> SegmentScores:
+    """Choose the best run for each segment: a policy that knows the reference could.
+
+    The best run has the highest sentence BLEU minus ``price`` for each second of LongYAAL-CU. The
+    choice also profits from chance, so no policy can be expected to come close.
+    """
+    worths: list[Array] = []
+    for scores in runs:
+        worth = scores.sentence_bleu() - price * scores.cu_ms / 1000
+        # A segment without output has no latency.
+        worths.append(np.where(np.isfinite(worth), worth, -np.inf))
+    best = np.argmax(worths, axis=0)
+    segments = np.arange(len(best))
+
+    def chosen(arrays: Sequence[Array]) -> Array:
+        return np.stack(arrays)[best, segments]
+
+    return SegmentScores(
+        bleu=chosen([scores.bleu for scores in runs]),
+        chrf=chosen([scores.chrf for scores in runs]),
+        cu_ms=chosen([scores.cu_ms for scores in runs]),
+        ca_ms=chosen([scores.ca_ms for scores in runs]),
+    )
 
 
 def _scores(metric: BLEU | CHRF, sums: Array) -> Array:

@@ -1,5 +1,6 @@
 """Plan the runs of a sweep, stream them with cached engines, and score them by segment."""
 
+import io
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -26,12 +27,11 @@ from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.run_files import RunFiles
 from alignatt_agent.evaluation.score import Scores, ScoringError, bleu_tokenizer
 from alignatt_agent.evaluation.stream import prepare
-from alignatt_agent.evaluation.talk_jobs import stream_talks
+from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talks
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
-from lab.curves.grid import ALIGNATT, SINGLE, Point
+from lab.curves.grid import ALIGNATT, ORACLE, SINGLE, Point
+from lab.curves.oracle import OracleAgent, translate
 from lab.curves.pareto import SegmentScores
-
-_AGENT = f"{CachedAgent.__module__}.{CachedAgent.__qualname__}"
 
 
 def curve_of(point: Point, run: EvalRun) -> str:
@@ -54,9 +54,11 @@ def runs_of(
     targets = [plan.target for plan in plans]
     choices: list[AgentChoice] = []
     for point in points:
-        config = point.config(bases).model_copy(update={"type": _AGENT})
+        agent = OracleAgent if point.curve == ORACLE else CachedAgent
+        name = f"{agent.__module__}.{agent.__qualname__}"
+        config = point.config(bases).model_copy(update={"type": name})
         resolved = CachedAgent.runtime.resolve(config, targets)
-        choices.append(AgentChoice(CachedAgent, point.name, resolved))
+        choices.append(AgentChoice(agent, point.name, resolved))
     runs: list[EvalRun] = []
     for plan in plans:
         runs += [_planned(choice, plan, folder) for choice in choices]
@@ -68,7 +70,7 @@ def _planned(choice: AgentChoice, plan: EvalRun, folder: Path) -> EvalRun:
     config = choice.resolved.config
     head_set = choice.resolved.head_sets.get(plan.target)
     signature = plan.signature | {
-        "agent": _AGENT,
+        "agent": config.type,
         "config": choice.name,
         "config_sha256": config.digest(),
         "chunk_ms": config.chunk_ms,
@@ -98,7 +100,7 @@ def stream(
     if streams > 1:
         # The cache then contains all results, so that the runs below only write their logs.
         fill_cache(missing, CachedAgent.runtime.open(setup), streams)
-    stream_talks(runner, missing, partial(stream_cached, setup), by_talk=True)
+    stream_talks(runner, missing, partial(_stream_talk, setup), by_talk=True)
     return len(missing)
 
 
@@ -148,10 +150,25 @@ def fill_cache(runs: Sequence[EvalRun], engines: Engines, streams: int) -> None:
             raise
 
 
+def _stream_talk(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkResult:
+    """Stream a run of one talk in this process, see ``stream_cached``."""
+    assert run.choice is not None
+    if run.agent_class is OracleAgent:
+        engines = CachedAgent.runtime.open(setup)
+        audio, _ = soundfile.read(io.BytesIO(recording), dtype="float32")
+        OracleAgent.units = translate(run.choice.resolved, engines, audio, run.target)
+    return stream_cached(setup, run, recording)
+
+
 def _stream(run: EvalRun, talk: Talk, engines: Engines) -> None:
     """Translate one talk without pauses; only the cache keeps the results."""
     resolved = run.choice.resolved
     audio, _ = soundfile.read(talk.wav, dtype="float32")
+    if run.agent_class is OracleAgent:
+        # The loop runs the generator to its end.
+        for _ in translate(resolved, engines, audio, run.target):
+            pass
+        return
     context = resolved.config.speech.context_of(talk.name)
     speak(resolved, engines, (audio, run.target), context=context)
 

@@ -37,21 +37,18 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
-from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.runtime import Runtime
 from alignatt_agent.cli import report_errors
 from alignatt_agent.config.agent_config import AgentConfig, ConfigError, load_config
 from alignatt_agent.config.command_line import shared_options
-from alignatt_agent.config.languages import language
-from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.config.resources import read_lines
 from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.machine.packages import versions
-from alignatt_agent.translation.prompt import PromptBuilder
 from alignatt_agent.types.engines import DraftRequest
 from lab import commands
 from lab.curves.pareto import Resampled, SegmentScores
@@ -124,7 +121,8 @@ class Bench:
 
     def offline(self, pool: ThreadPoolExecutor) -> list[tuple[int, ...]]:
         """Translate whole sentences; return their token ids."""
-        translations = list(pool.map(self.direction.offline, self.sources))
+        sentences = [source.split() for source in self.sources]
+        translations = list(pool.map(self.direction.offline, sentences))
         outputs: list[Output] = []
         for source, token_ids in zip(self.sources, translations, strict=True):
             # All words of the sentence are heard before its only unit.
@@ -174,23 +172,6 @@ class Bench:
             lags.append(output.lag(len(source.split()), reference, target.spaced))
         # The lag takes the place of both latencies.
         return SegmentScores.of(texts, references, lags, lags, bleu_tokenizer(target.code))
-
-
-def direction_of(
-    resolved: Resolved, engines: Engines, drafts: SharedDrafts, target: str
-) -> Direction:
-    """Return the translation direction of a configuration with shared drafts."""
-    config = resolved.config
-    source_language, target_language = language(config.source_language), language(target)
-    builder = PromptBuilder.of(engines.tokenizer, config.prompt, source_language, target_language)
-    return Direction(
-        engine=drafts,
-        builder=builder,
-        tokenizer=engines.tokenizer,
-        readout=resolved.readout(source_language, target_language),
-        target=target_language,
-        max_draft_tokens=config.max_draft_tokens,
-    )
 
 
 def compared(bench: Bench, against: str) -> list[dict[str, Any]]:
@@ -272,8 +253,9 @@ def conduct(
         ThreadPoolExecutor(arguments.streams, "sentence") as pool,
     ):
         drafts = SharedDrafts(engines.translation, cache, name)
+        sharing = replace(engines, translation=drafts)
         for target in arguments.target:
-            direction = direction_of(resolved, engines, drafts, target)
+            direction = Direction.of(resolved, sharing, target)
             sources, references = sentences_of(arguments, devset, target)
             bench = Bench(direction, sources, references, arguments.words)
             run_all(bench, arguments, gate, drafts, pool)

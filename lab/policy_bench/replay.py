@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from alignatt_agent.config.languages import Language
+from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.config.languages import Language, language
+from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.policy import Policy
 from alignatt_agent.translation.drafter import Drafter
 from alignatt_agent.translation.history import History
@@ -32,6 +34,24 @@ class Direction:
     target: Language
     max_draft_tokens: int
 
+    @classmethod
+    def of(cls, resolved: Resolved, engines: Engines, target: str) -> Direction:
+        """Return the direction of a configuration into the language with the code ``target``."""
+        config = resolved.config
+        source_language = language(config.source_language)
+        target_language = language(target)
+        builder = PromptBuilder.of(
+            engines.tokenizer, config.prompt, source_language, target_language
+        )
+        return cls(
+            engine=engines.translation,
+            builder=builder,
+            tokenizer=engines.tokenizer,
+            readout=resolved.readout(source_language, target_language),
+            target=target_language,
+            max_draft_tokens=config.max_draft_tokens,
+        )
+
     def translator(self, policy: Policy) -> Translator:
         """Return a translator without early stop, because only whole drafts are shared."""
         readout = replace(self.readout, probabilities=policy.reads == "probabilities")
@@ -47,7 +67,7 @@ class Direction:
             history=History(self.builder),
         )
 
-    def offline(self, source: str) -> tuple[int, ...]:
+    def offline(self, words: Sequence[str]) -> tuple[int, ...]:
         """Return the token ids of the translation of a whole sentence."""
         units = UnitDecoder(self.tokenizer, self.target.spaced)
         drafter = Drafter(
@@ -59,8 +79,7 @@ class Direction:
             Stopwatch(),
             verify=True,
         )
-        words = tuple(source.split())
-        token_ids, _ = drafter.finish(self.builder.build, words, ())
+        token_ids, _ = drafter.finish(self.builder.build, tuple(words), ())
         return token_ids
 
     def text(self, ids: Sequence[int]) -> str:
@@ -74,7 +93,10 @@ class Sentence:
     Attributes:
         words: all words of the sentence with times.
         translator: translates the sentence.
+        offline: token ids of the off-line translation, for the oracle.
     """
+
+    offline: tuple[int, ...] = ()
 
     def __init__(self, direction: Direction, source: str, build: Build) -> None:
         self.words = timed(source.split())

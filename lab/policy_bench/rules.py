@@ -85,17 +85,16 @@ class Oracle(Policy):
     """Accepts what the off-line translation of the same model also begins with.
 
     Attributes:
-        sentence: the state of the sentence.
-        offline: token ids of the off-line translation.
+        sentence: the sentence, with the token ids of its off-line translation and of the accepted
+            part of the translation.
     """
 
     name: Literal["oracle"] = "oracle"
     sentence: Any
-    offline: tuple[int, ...]
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept the tokens that are equal to those of the off-line translation."""
-        rest = self.offline[len(self.sentence.accepted) :]
+        rest = self.sentence.offline[len(self.sentence.accepted) :]
         return Decision(common_prefix(draft.token_ids, rest), StopReason.DISAGREEMENT)
 
 
@@ -132,6 +131,7 @@ def oracle_of(offline: tuple[int, ...]) -> Build:
     """Return a function that creates the oracle of a sentence with this off-line translation."""
 
     def build(sentence: Sentence) -> Policy:
-        return Oracle(sentence=sentence, offline=offline)
+        sentence.offline = offline
+        return Oracle(sentence=sentence)
 
     return build

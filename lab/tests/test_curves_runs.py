@@ -3,9 +3,11 @@
 import itertools
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import yaml
 
@@ -18,8 +20,8 @@ from alignatt_agent.types import EngineError
 from lab.curves import __main__ as cli
 from lab.curves import cached_agent, experiment, runs
 from lab.curves.cached_agent import CachedAgent, TimedCache
-from lab.curves.experiment import Study, conduct, tables
-from lab.curves.grid import OPERATING, SINGLE, Point, ablations
+from lab.curves.experiment import PRICES, Study, conduct, tables
+from lab.curves.grid import HINDSIGHT, OPERATING, ORACLE, SINGLE, Point, ablations
 from lab.curves.runs import runs_of, score_all, stream
 from lab.local_jobs import job_runner
 from tests.fakes import agent as fakes
@@ -121,6 +123,24 @@ def test_a_run_is_what_simulstream_eval_makes_of_its_configuration(world, call):
         score_all(planned)
 
 
+def test_the_oracle_emits_what_the_offline_translation_begins_with(world):
+    # No unit is emitted before the end of its sentence.
+    waits = {"policy.name": "hold_n", "policy.n": 99}
+    points = [
+        Point("oracle", ORACLE, "off-line", settings={"policy.name": "none"}),
+        Point("waiting", "hold_n", "n 99", settings=waits),
+    ]
+    for folder, streams in (("alone", 1), ("together", 3)):
+        planned = runs_in(world, folder, ["de"], points)
+        stream_in(world, folder, planned, streams=streams)
+        early, late = (emitted(run.files.metrics) for run in planned)
+        assert list(chain.from_iterable(early)) == list(chain.from_iterable(late))
+        emitted_early = np.cumsum([len(tokens) for tokens in early])
+        emitted_late = np.cumsum([len(tokens) for tokens in late])
+        assert (emitted_early >= emitted_late).all()
+        assert (emitted_early > emitted_late).any()
+
+
 def test_an_interrupted_sweep_ends_like_an_uninterrupted_one(world):
     whole = Drafts()
     stream_in(world, "whole", runs_in(world, "whole"), engines(whole))
@@ -220,13 +240,14 @@ def test_from_configurations_to_figures(world, monkeypatch):
     assert drawn == {  # the fake's gate asks one draft
         "operating-low": SINGLE, "operating-high": SINGLE, "gate": SINGLE,
         "held": "hold_n", "agreed": "local_agreement",
+        **{f"hindsight-{price}": HINDSIGHT for price in PRICES},
     }  # fmt: skip
     compared = found["dominance"]["comparisons"]
     sides: dict[bool, set[str]] = {True: set(), False: set()}
     for item in compared:
         sides[item["point"] in ("low", "high")].add(item["rival"])
-    assert sides == {True: {"hold_n", "local_agreement"}, False: {SINGLE}}
-    assert len(compared) == (2 * 2 + 2) * 2 * 2
+    assert sides == {True: {"hold_n", "local_agreement", HINDSIGHT}, False: {SINGLE}}
+    assert len(compared) == (2 * 3 + 2 + len(PRICES)) * 2 * 2
     assert {(x["point"], x["curve"]) for x in found["differences"]} == {
         (point, rival) for point in ("low", "high") for rival in sides[True]
     }

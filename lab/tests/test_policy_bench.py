@@ -21,6 +21,7 @@ from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.numbers import SENTENCES, is_right, late_faults
 from lab.policy_bench.replay import Direction, Output, replay
 from lab.policy_bench.rules import RULES, Probable, Share, build_of, oracle_of
+from tests.fakes.agent import FakeEngines
 from tests.fakes.engine import random_engine
 from tests.fakes.models import READOUT, PieceTokenizer, Prompts, make_rows
 
@@ -75,7 +76,7 @@ def test_a_replay_is_append_only_and_the_oracle_repeats_the_offline_translation(
     source = "one two three four five"
     for seed in range(20):
         ways = direction(seed)
-        offline = ways.offline(source)
+        offline = ways.offline(source.split())
         output = replay(ways, oracle_of(offline), source, 1)
         assert output.text == ways.text(offline)
         assert list(output.heard) == sorted(output.heard)
@@ -169,13 +170,13 @@ def test_faults_of_streaming_are_told_from_those_of_the_model():
 
 
 class FakeRuntime:
-    """A runtime without models; ``direction_of`` is replaced, too."""
+    """A runtime without models; ``Direction.of`` is replaced, too."""
 
     def resolve(self, config, targets):
         return SimpleNamespace(identities=lambda: {"translation": "random"}, config=config)
 
     def load(self, resolved):
-        return SimpleNamespace(translation=random_engine(4, len(PIECES)), tokenizer=None)
+        return FakeEngines(translation=random_engine(4, len(PIECES)))
 
     def close(self):
         pass
@@ -189,12 +190,12 @@ def test_the_command_compares_rules_and_resumes(tmp_path, monkeypatch, capsys):
     spans = "\n".join(f"- {{wav: talk.wav, offset: {k}, duration: 1}}" for k in range(2))
     (tmp_path / "audio-segments.yaml").write_text(spans)
 
-    def fake_direction(resolved, engines, drafts, target):
+    def fake_direction(resolved, engines, target):
         tokenizer = PieceTokenizer(list(PIECES))
-        return Direction(drafts, Prompts(), tokenizer, READOUT, language(target), 6)
+        return Direction(engines.translation, Prompts(), tokenizer, READOUT, language(target), 6)
 
     monkeypatch.setattr(cli, "Runtime", FakeRuntime)
-    monkeypatch.setattr(cli, "direction_of", fake_direction)
+    monkeypatch.setattr(Direction, "of", fake_direction)
     output = tmp_path / "out"
     command = ["--devset", str(tmp_path), "--target", "de", "--output", str(output)]
     command += ["--only", "agree 3", "gate -2", "gate -8 or agree 3"]

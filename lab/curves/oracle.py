@@ -1,0 +1,92 @@
+"""The oracle on speech, which emits what the off-line translation of a sentence begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from simulstream.server.speech_processors.incremental_output import IncrementalOutput
+
+from alignatt_agent.agent import _output
+from alignatt_agent.cascade.engines import Engines
+from alignatt_agent.cascade.open_stream import chunks, open_stream
+from alignatt_agent.config.languages import language
+from alignatt_agent.config.resolved import Resolved
+from alignatt_agent.types import FloatArray, SpeechUpdate
+from lab.curves.cached_agent import CachedAgent
+from lab.policy_bench.replay import Direction
+from lab.policy_bench.rules import Oracle
+
+Units = tuple[str, ...]
+
+
+class OpenSentence:
+    """The sentence that is being spoken.
+
+    Attributes:
+        accepted: the accepted token ids of its translation.
+        offline: token ids of its off-line translation.
+    """
+
+    accepted: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+
+
+def translate(
+    resolved: Resolved, engines: Engines, audio: FloatArray, target: str
+) -> Iterator[Units]:
+    """Yield the oracle's units for each chunk of a talk, and for its end.
+
+    The off-line translation is that of the recognized sentence, without a history. So the oracle's
+    text is that of a policy that waits for the end of each sentence, and no policy can emit this
+    text earlier without emitting tokens that the model has not drafted yet.
+    """
+    direction = Direction.of(resolved, engines, target)
+    updates = list(_recognized(resolved, engines, audio))
+    translations: list[tuple[int, ...]] = []
+    for update in updates:
+        sentences = [[word.text for word in words] for words in update.sentences]
+        translations += map(direction.offline, sentences)
+    # After the last sentence, marks or noise may follow.
+    following = iter([*translations, ()])
+
+    sentence = OpenSentence()
+    sentence.offline = next(following)
+    translator = direction.translator(Oracle(sentence=sentence))
+    for update in updates:
+        units: Units = ()
+        for words in update.sentences:
+            units += translator.complete(words).units
+            sentence.offline = next(following)
+        sentence.accepted = translator.accepted
+        units += translator.update(update.live).units
+        yield units
+
+
+def _recognized(resolved: Resolved, engines: Engines, audio: FloatArray) -> Iterator[SpeechUpdate]:
+    """Yield the update of speech recognition for each chunk, and for the end of the talk."""
+    source = language(resolved.config.source_language)
+    # Captions need no translation.
+    stream = open_stream(resolved, engines, source, [source])
+    for chunk in chunks(resolved, audio):
+        yield stream.step(chunk).heard
+    yield stream.finish().heard
+
+
+class OracleAgent(CachedAgent):
+    """Emits the units that ``translate`` prepared for a talk.
+
+    Attributes:
+        units: the units of the talk that is being streamed.
+    """
+
+    units: ClassVar[Iterator[Units]]
+
+    def process_chunk(self, waveform: np.ndarray[Any, Any]) -> IncrementalOutput:
+        """Return the units of the next chunk."""
+        return _output(next(OracleAgent.units), self._session.target)
+
+    def end_of_stream(self) -> IncrementalOutput:
+        """Return the units of the end of the talk."""
+        return _output(next(OracleAgent.units), self._session.target)
