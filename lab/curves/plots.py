@@ -21,11 +21,13 @@ from alignatt_agent.evaluation.plots import (
     pyplot,
 )
 from alignatt_agent.evaluation.statistics import LEVEL, Array
-from lab.curves.grid import curve_names
+from lab.curves.grid import HINDSIGHT, ORACLE, curve_names
 from lab.curves.pareto import LATENCIES, QUALITIES, Resampled, front
 
 _COLORS = (BLUE, SKY, PURPLE, GREEN, VERMILION, ORANGE, YELLOW, GREY)
 _MARKERS = "os^DXPhv<>"
+_BOUNDS = {ORACLE: "d", HINDSIGHT: "."}
+"""Markers of curves that are no policies."""
 _PLACES = 160
 """Number of latencies at which a band is drawn."""
 _HIGHEST = 100.5
@@ -114,7 +116,9 @@ def _legend(figure: Any, row: Sequence[Any]) -> None:
 
 
 def style(curve: str) -> tuple[str, str]:
-    """Return color and marker of a curve, by its place in the grid."""
+    """Return color and marker of a curve, by its place in the grid; bounds are black."""
+    if curve in _BOUNDS:
+        return "black", _BOUNDS[curve]
     place = curve_names().index(curve)
     color = _COLORS[place % len(_COLORS)]
     marker = _MARKERS[place % len(_MARKERS)]

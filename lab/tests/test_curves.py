@@ -1,6 +1,7 @@
 """Curves without models: results on disk, fronts, resamples, and the points of a sweep."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from alignatt_agent.config.head_sets import load_head_set
 from alignatt_agent.evaluation.cache import key_of
 from alignatt_agent.types import Draft, Prompt
 from alignatt_agent.types.engines import DraftRequest, Gate, Readout
+from lab.curves import figure
 from lab.curves.cached_agent import CachedDrafts, TimedCache
 from lab.curves.experiment import tables
 from lab.curves.grid import HINDSIGHT, ablations, curve_names, derived_head_set, sweep
@@ -294,3 +296,25 @@ def test_derived_heads_follow_the_scores():
     assert heads == [(0, 1, 0.7), (1, 0, 0.7), (1, 1, 0.2), (0, 0, 0.1)]
     assert (found["row"], found["model"]) == ("emitted", "m")
     assert derived_head_set(raw, "emitted", 2)["heads"] == found["heads"][:2]
+
+
+# ------------------------------------------------------------------ a figure of several sweeps
+def sweep_of(chunk_ms, bleu):
+    interval = {"value": bleu, "low": bleu - 1, "high": bleu + 1}
+    run = {"curve": "local_agreement", "bleu": interval, "chrf": interval}
+    runs = [{**run, "cu_ms": {"value": float(cu_ms)}} for cu_ms in (3000, 2000)]
+    return {"signature": {"chunk_ms": chunk_ms}, "targets": {"de": {"runs": runs}}}
+
+
+def test_a_figure_of_sweeps_with_different_chunks(tmp_path):
+    files = [tmp_path / f"{chunk_ms}.json" for chunk_ms in (1000, 500)]
+    for file, chunk_ms in zip(files, (1000, 500), strict=True):
+        file.write_text(json.dumps(sweep_of(chunk_ms, bleu=20.0)))
+    output = tmp_path / "figure.svg"
+    assert figure.main([*map(str, files), "--output", str(output)]) == 0
+    drawn = output.read_text()
+    assert drawn.index("local_agreement, 500 ms") < drawn.index("local_agreement, 1000 ms")
+    assert "English to German" in drawn
+    (tmp_path / "other.json").write_text('{"rows": []}')
+    with pytest.raises(ConfigError, match=r"other.json is not the curves.json of a sweep"):
+        figure.main([str(tmp_path / "other.json"), "--output", str(output)])
