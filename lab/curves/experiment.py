@@ -12,7 +12,7 @@ from alignatt_agent.evaluation.plan import EvalRun
 from alignatt_agent.evaluation.statistics import LEVEL
 from lab.commands import table, write_json
 from lab.curves.cached_agent import CachedAgent, StartEngines
-from lab.curves.grid import HINDSIGHT, Point, Size, ablations, curve_names, sweep
+from lab.curves.grid import HINDSIGHT, ORACLE, Point, Size, ablations, curve_names, sweep
 from lab.curves.pareto import (
     BLOCK,
     LATENCIES,
@@ -84,6 +84,12 @@ class TargetResults:
         return [point for point in self.points if point.name.startswith("operating-")]
 
     @property
+    def compared_points(self) -> list[Point]:
+        """Return the points that are compared with all rivals."""
+        oracle = [point for point in self.points if point.curve == ORACLE]
+        return [*self.operating_points, *oracle]
+
+    @property
     def curves(self) -> dict[str, list[str]]:
         """Return the names of each curve's runs, in the order of legends and tables."""
         curves: dict[str, list[str]] = {}
@@ -94,9 +100,12 @@ class TargetResults:
         return curves
 
     def comparisons(self) -> Iterator[dict[str, Any]]:
-        """Compare operating points and rivals, each with the curves of the other side."""
+        """Compare operating points and rivals, each with the curves of the other side.
+
+        The oracle is compared with the curves of both sides.
+        """
         curves = self.curves
-        for point in self.operating_points:
+        for point in self.compared_points:
             rivals = {curve: names for curve, names in curves.items() if curve != point.curve}
             yield from compare(self.target, self.scores, point.label, point.name, rivals)
         # If all points of a rival are slower than an operating point, the rival's front has no
@@ -105,13 +114,13 @@ class TargetResults:
         for point in self.operating_points:
             operating_curves[point.curve] = curves[point.curve]
         for point in self.points:
-            if point.curve not in operating_curves:
+            if point.curve not in (*operating_curves, ORACLE):
                 label = f"{point.curve}, {point.label}"
                 yield from compare(self.target, self.scores, label, point.name, operating_curves)
 
     def differences(self) -> Iterator[dict[str, Any]]:
-        """Yield the scores of each operating point minus those of each point of a rival."""
-        for point in self.operating_points:
+        """Yield the scores of each compared point minus those of each point of a rival."""
+        for point in self.compared_points:
             for rival in self.points:
                 if rival.curve != point.curve:
                     yield self._difference(point, rival)
@@ -225,12 +234,12 @@ def _content(study: Study, results: Sequence[TargetResults]) -> dict[str, Any]:
 
 
 def _means(results: Sequence[TargetResults]) -> dict[str, Any]:
-    """Compare the operating points with rivals that all targets have, averaged over the targets."""
+    """Compare points with the rivals that all targets have, averaged over the targets."""
     first = results[0]
     scores = [result.scores for result in results]
     comparisons: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
-    for point in first.operating_points:
+    for point in first.compared_points:
         for curve, names in first.curves.items():
             is_shared = all(result.curves.get(curve) == names for result in results)
             if is_shared and curve != point.curve:

@@ -3,7 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -35,6 +35,7 @@ POINTS = [
     Point("held", "hold_n", "n 2", settings=HELD),
     Point("agreed", "local_agreement", "n 2", settings=AGREED),
 ]
+BOUND = Point("oracle", ORACLE, "off-line", settings={"policy.name": "none"})
 
 
 class Drafts(fakes.FakeTranslation):
@@ -127,7 +128,7 @@ def test_the_oracle_emits_what_the_offline_translation_begins_with(world):
     # No unit is emitted before the end of its sentence.
     waits = {"policy.name": "hold_n", "policy.n": 99}
     points = [
-        Point("oracle", ORACLE, "off-line", settings={"policy.name": "none"}),
+        BOUND,
         Point("waiting", "hold_n", "n 99", settings=waits),
     ]
     for folder, streams in (("alone", 1), ("together", 3)):
@@ -231,7 +232,7 @@ def test_talks_side_by_side_leave_nothing_to_compute_and_say_the_same(world, mon
 
 
 def test_from_configurations_to_figures(world, monkeypatch):
-    monkeypatch.setattr(experiment, "sweep", lambda size, only: POINTS)
+    monkeypatch.setattr(experiment, "sweep", lambda size, only: [*POINTS, BOUND])
     monkeypatch.setattr(experiment, "ablations", lambda *given: ablations(*given)[:2])
     found = conduct(study_in(world), start_engines=engines())
     text = (world / "out/curves.json").read_text()
@@ -239,17 +240,19 @@ def test_from_configurations_to_figures(world, monkeypatch):
     drawn = {run["name"]: run["curve"] for run in found["targets"]["de"]["runs"]}
     assert drawn == {  # the fake's gate asks one draft
         "operating-low": SINGLE, "operating-high": SINGLE, "gate": SINGLE,
-        "held": "hold_n", "agreed": "local_agreement",
+        "held": "hold_n", "agreed": "local_agreement", "oracle": ORACLE,
         **{f"hindsight-{price}": HINDSIGHT for price in PRICES},
     }  # fmt: skip
     compared = found["dominance"]["comparisons"]
     sides: dict[bool, set[str]] = {True: set(), False: set()}
     for item in compared:
-        sides[item["point"] in ("low", "high")].add(item["rival"])
-    assert sides == {True: {"hold_n", "local_agreement", HINDSIGHT}, False: {SINGLE}}
-    assert len(compared) == (2 * 3 + 2 + len(PRICES)) * 2 * 2
+        sides[item["point"] in ("low", "high", BOUND.label)].add(item["rival"])
+    rivals = {"hold_n", "local_agreement", HINDSIGHT}
+    assert sides == {True: {*rivals, ORACLE, SINGLE}, False: {SINGLE}}
+    assert len(compared) == (3 * 4 + 2 + len(PRICES)) * 2 * 2
     assert {(x["point"], x["curve"]) for x in found["differences"]} == {
-        (point, rival) for point in ("low", "high") for rival in sides[True]
+        *product(("low", "high"), {*rivals, ORACLE}),
+        *product((BOUND.label,), {*rivals, SINGLE}),
     }
     assert "maintained default" in "\n".join(tables(found))
     for stem in ("bleu-cu", "bleu-ca", "chrf-cu", "chrf-ca"):
