@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,7 +50,9 @@ class Drafted:
         """Return the accepted tokens and the scanned drafted tokens."""
         return self.prefix + self.draft.token_ids[: self.scanned]
 
-    def context(self, units: UnitDecoder) -> DraftContext:
+    def context(
+        self, units: UnitDecoder, anticipated: Callable[[tuple[int, ...]], Iterator[int]]
+    ) -> DraftContext:
         """Return the input for policies that do not read attention."""
         begin = len(self.prefix)
         continuations: list[tuple[int, ...]] = []
@@ -73,6 +75,7 @@ class Drafted:
             earlier=tuple(continuations),
             heard=self.accessible,
             written=written,
+            anticipated=anticipated,
         )
 
 
@@ -141,6 +144,13 @@ class Drafter:
         # is longer and is therefore kept.
         if draft.ended or self.expected[: len(translation)] != translation:
             self.expected = translation
+        return draft
+
+    def short(self, request: DraftRequest) -> Draft:
+        """Send a request that is not a draft of the open utterance, for anticipation."""
+        with self._watch.stage("draft"):
+            draft = self._engine.draft(request)
+        self.steps += draft.steps
         return draft
 
     def _expected_after(self, translation: tuple[int, ...]) -> tuple[int, ...]:

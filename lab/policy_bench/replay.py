@@ -69,11 +69,10 @@ class Direction:
 
     def offline(self, words: Sequence[str]) -> tuple[int, ...]:
         """Return the token ids of the translation of a whole sentence."""
-        units = UnitDecoder(self.tokenizer, self.target.spaced)
         drafter = Drafter(
             self.engine,
             self.builder,
-            units,
+            self.decoder,
             self.readout,
             self.max_draft_tokens,
             Stopwatch(),
@@ -84,7 +83,12 @@ class Direction:
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of token ids."""
-        return UnitDecoder(self.tokenizer, self.target.spaced).text(ids).strip()
+        return self.decoder.text(ids).strip()
+
+    @property
+    def decoder(self) -> UnitDecoder:
+        """Return the decoder of token ids."""
+        return UnitDecoder(self.tokenizer, self.target.spaced)
 
 
 class Sentence:
@@ -98,9 +102,13 @@ class Sentence:
 
     offline: tuple[int, ...] = ()
 
-    def __init__(self, direction: Direction, source: str, build: Build) -> None:
+    def __init__(
+        self, direction: Direction, source: str, build: Build, before: Sequence[str] = ()
+    ) -> None:
         self.words = timed(source.split())
         self.translator = direction.translator(build(self))
+        # The translations do not matter, because there is no history.
+        self.translator.remember([(sentence, "") for sentence in before])
 
     @property
     def accepted(self) -> tuple[int, ...]:
@@ -170,9 +178,14 @@ def timed(words: Sequence[str]) -> tuple[Word, ...]:
     return tuple(timed_words)
 
 
-def replay(direction: Direction, build: Build, source: str, step: int) -> Output:
-    """Translate a sentence that arrives ``step`` words at a time; its end is known at once."""
-    sentence = Sentence(direction, source, build)
+def replay(
+    direction: Direction, build: Build, source: str, step: int, before: Sequence[str] = ()
+) -> Output:
+    """Translate a sentence that arrives ``step`` words at a time; its end is known at once.
+
+    ``before`` contains the sentences before it, which are not translated.
+    """
+    sentence = Sentence(direction, source, build, before)
     words = sentence.words
     output = Output()
     for heard in range(step, len(words), step):
