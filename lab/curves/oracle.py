@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
@@ -13,12 +13,38 @@ from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cascade.open_stream import chunks, open_stream
 from alignatt_agent.config.languages import language
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.types import FloatArray, SpeechUpdate
+from alignatt_agent.policy import Policy
+from alignatt_agent.text.running_text import common_prefix
+from alignatt_agent.types import (
+    NO_CONTEXT,
+    Decision,
+    Draft,
+    DraftContext,
+    FloatArray,
+    SpeechUpdate,
+    StopReason,
+)
 from lab.curves.cached_agent import CachedAgent
-from lab.policy_bench.replay import Direction
-from lab.policy_bench.rules import Oracle
+from lab.curves.direction import Direction
 
 Units = tuple[str, ...]
+
+
+class Oracle(Policy):
+    """Accepts what the off-line translation of the same model also begins with.
+
+    Attributes:
+        sentence: the sentence, with the token ids of its off-line translation and of the accepted
+            part of the translation.
+    """
+
+    name: Literal["oracle"] = "oracle"
+    sentence: Any
+
+    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
+        """Accept the tokens that are equal to those of the off-line translation."""
+        rest = self.sentence.offline[len(self.sentence.accepted) :]
+        return Decision(common_prefix(draft.token_ids, rest), StopReason.DISAGREEMENT)
 
 
 class OpenSentence:

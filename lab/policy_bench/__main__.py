@@ -52,12 +52,13 @@ from alignatt_agent.machine.packages import versions
 from alignatt_agent.translation.anticipation import SPOKEN_SENTENCES
 from alignatt_agent.types.engines import DraftRequest
 from lab import commands
+from lab.curves.direction import Direction
 from lab.curves.pareto import Resampled, SegmentScores
 from lab.curves.runs import side_by_side
 from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.numbers import SENTENCES, late_faults
-from lab.policy_bench.replay import Build, Direction, Output, replay
+from lab.policy_bench.replay import Build, Output, replay
 from lab.policy_bench.rules import RULES, build_of, oracle_of
 
 ORACLE = "oracle: own off-line translation"

@@ -10,7 +10,8 @@ from sacrebleu import sentence_bleu
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, SourceView, StopReason
-from lab.policy_bench.replay import Direction, Output, timed
+from lab.curves.direction import Direction
+from lab.policy_bench.replay import Output, timed
 
 PRICES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Points of sentence BLEU that one word of lag may cost; each price keeps its own best plans."""

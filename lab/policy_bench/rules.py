@@ -12,8 +12,8 @@ from pydantic import Field
 from alignatt_agent.policy import POLICIES, AlignAtt, Policy
 from alignatt_agent.policy.base import Reads
 from alignatt_agent.policy.rows import head_mean
-from alignatt_agent.text.running_text import common_prefix
 from alignatt_agent.types import NO_CONTEXT, Decision, Draft, DraftContext, StopReason
+from lab.curves.oracle import Oracle
 from lab.policy_bench.replay import Build, Sentence
 
 _LEAST_SUM = 1e-12
@@ -79,23 +79,6 @@ class Probable(AlignAtt):
                 break
             accepted += 1
         return Decision(accepted, StopReason.SOURCE_FRONTIER)
-
-
-class Oracle(Policy):
-    """Accepts what the off-line translation of the same model also begins with.
-
-    Attributes:
-        sentence: the sentence, with the token ids of its off-line translation and of the accepted
-            part of the translation.
-    """
-
-    name: Literal["oracle"] = "oracle"
-    sentence: Any
-
-    def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
-        """Accept the tokens that are equal to those of the off-line translation."""
-        rest = self.sentence.offline[len(self.sentence.accepted) :]
-        return Decision(common_prefix(draft.token_ids, rest), StopReason.DISAGREEMENT)
 
 
 CLASSES: dict[str, type[Policy]] = {

@@ -15,11 +15,12 @@ from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.policy import AlignAtt, EmitAll
 from alignatt_agent.types import Draft
 from alignatt_agent.types.engines import DraftRequest
+from lab.curves.direction import Direction
 from lab.curves.shared_drafts import SharedDrafts
 from lab.policy_bench import __main__ as cli
 from lab.policy_bench.bounds import PRICES, Search
 from lab.policy_bench.numbers import SENTENCES, is_right, late_faults
-from lab.policy_bench.replay import Direction, Output, replay
+from lab.policy_bench.replay import Output, replay
 from lab.policy_bench.rules import RULES, Probable, Share, build_of, oracle_of
 from tests.fakes.agent import FakeEngines
 from tests.fakes.engine import random_engine
