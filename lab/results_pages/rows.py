@@ -220,9 +220,8 @@ def numbers(data: Row) -> Iterator[Row]:
 def differences(data: Row) -> Iterator[Row]:
     """Yield operating points minus single runs of rivals, and the means of all targets."""
     yield from data["differences"]
-    if "means" in data:
-        for row in data["means"]["differences"]:
-            yield {"target": "mean", **row}
+    for row in data.get("means", {}).get("differences", ()):
+        yield {"target": "mean", **row}
 
 
 def margins(data: Row) -> Iterator[Row]:
@@ -230,8 +229,12 @@ def margins(data: Row) -> Iterator[Row]:
 
     Each row has the margins of all qualities.
     """
-    comparisons = [*data["dominance"]["comparisons"]]
-    comparisons += [{"target": "mean", **row} for row in data["means"]["comparisons"]]
+    # A sweep of one target has no means.
+    means = data["means"].get("comparisons", ())
+    comparisons = [
+        *data["dominance"]["comparisons"],
+        *({"target": "mean", **row} for row in means),
+    ]
     rows: dict[tuple[str, str], Row] = {}
     for comparison in comparisons:
         if (comparison["rival"], comparison["latency"]) != ("local_agreement", "cu_ms"):
