@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import ClassVar, Literal
 
@@ -57,6 +58,7 @@ class AlignAtt(Policy):
     }
     name: Literal["alignatt"] = "alignatt"
     drafts: int = Field(default=1, ge=1)
+    # A continuation follows the last 0, 1, 2 or 3 closed sentences (translation/anticipation.py).
     anticipations: int = Field(default=0, ge=0, le=4)
     # With these filters, 36 % of the peaks of the embedded models are on an aligned word; without
     # them, 95 % are (docs/evidence.md, Settings). The defaults follow the paper nevertheless.
@@ -92,29 +94,29 @@ class AlignAtt(Policy):
             if common < accepted:
                 accepted = common
                 reason = StopReason.DISAGREEMENT
-        surviving = self._surviving(draft.token_ids[:accepted], context)
-        if surviving < accepted:
-            accepted = surviving
-            reason = StopReason.ANTICIPATION
-        return Decision(
+        decision = Decision(
             accepted=accepted,
             reason=reason or StopReason.DRAFT_END,
             peaks=tuple(scan.peaks),
             accessible_mass=tuple(scan.accessible_mass),
             closed=closed,
         )
+        return self._anticipated(decision, draft, context)
 
-    def _surviving(self, tokens: tuple[int, ...], context: DraftContext) -> int:
-        """Return the number of leading tokens that all anticipated continuations lead to."""
-        surviving = len(tokens)
-        if not self.anticipations or not tokens:
-            return surviving
-        for kept in islice(context.anticipated(tokens), self.anticipations):
-            surviving = min(surviving, kept)
-            # Each continuation costs requests.
-            if not surviving:
+    def _anticipated(self, decision: Decision, draft: Draft, context: DraftContext) -> Decision:
+        """Accept only the tokens that all anticipated continuations also lead to."""
+        accepted = decision.accepted
+        # Each continuation costs requests.
+        if not self.anticipations or not accepted:
+            return decision
+        survivors = context.anticipated(draft.token_ids[:accepted])
+        for surviving in islice(survivors, self.anticipations):
+            accepted = min(accepted, surviving)
+            if not accepted:
                 break
-        return surviving
+        if accepted == decision.accepted:
+            return decision
+        return replace(decision, accepted=accepted, reason=StopReason.ANTICIPATION)
 
     def _scanned(self, draft: Draft, frontier: int) -> tuple[Scan, StopReason | None]:
         """Scan a draft up to the first rejected token; return the scan and the reason."""

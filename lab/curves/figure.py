@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import cycle, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def draw(sweeps: Sequence[Sweep], output: Path) -> None:
     for row, (quality, name) in zip(rows, QUALITIES.items(), strict=True):
         row[0].set_ylabel(name)
         for axes, target in zip(row, targets, strict=True):
-            for sweep, line in zip(by_chunk, _LINES, strict=False):
+            for sweep, line in zip(by_chunk, cycle(_LINES), strict=False):
                 _sweep(axes, sweep, target, quality, line)
             axes.grid(alpha=0.25)
     for axes, target in zip(rows[0], targets, strict=True):

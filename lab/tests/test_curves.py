@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,6 +257,14 @@ def test_some_points_beside_the_operating_ones():
     assert names == ["operating-low", "operating-high", *wanted]
     with pytest.raises(ConfigError, match=r"no point hold_n-c9 in the quick grid.*none-c850"):
         sweep("quick", ["none-c850", "hold_n-c9"])
+
+
+def test_the_points_of_the_script_for_real_models_exist():
+    script = (Path(__file__).parents[1] / "real_world/policies.sh").read_text()
+    named = set(re.findall(r"\b(?:alignatt|either|local_agreement)-c?n?\d[\w-]+", script))
+    assert len(named) > 4
+    known = {point.name for size in ("real", "real-500") for point in sweep(size)}
+    assert named <= known
 
 
 def test_what_a_point_sets_holds_for_every_target():

@@ -4,11 +4,11 @@ from itertools import islice
 
 import pytest
 
-from alignatt_agent.policy import AlignAtt
+from alignatt_agent.policy import AlignAtt, AlignAttOrAgreement
 from alignatt_agent.translation.anticipation import TOKENS, Anticipator
 from alignatt_agent.translation.translator import Translator
 from alignatt_agent.translation.units import UnitDecoder
-from alignatt_agent.types import Draft, SourceView
+from alignatt_agent.types import Draft, DraftContext, SourceView
 from tests.fakes.models import (
     READOUT,
     PieceTokenizer,
@@ -137,3 +137,12 @@ def test_the_policy_asks_as_many_continuations_as_it_needs():
     # The count of zero ended the second decision.
     assert list(counts) == [4]
     assert gate.alone().decide(draft, 1, context).accepted == 4
+
+
+def test_either_rule_anticipates_what_the_gate_or_the_drafts_accept():
+    draft = Draft((1, 2), False, make_rows([[[1.0]] * 2] * 2))
+    context = DraftContext(earlier=((1, 2),), anticipated=lambda tokens: iter([1]))
+    policy = AlignAttOrAgreement(drafts=2, anticipations=1)
+    decision = policy.decide(draft, 1, context)
+    assert (decision.accepted, decision.reason) == (1, "anticipation")
+    assert policy.alone().anticipations == 0
