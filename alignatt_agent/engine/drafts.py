@@ -37,9 +37,9 @@ class DraftEngine:
         readout = request.readout
         reads_probabilities = readout is not None and readout.probabilities
         # An engine without heads captures nothing and cannot verify tokens. Verified tokens are not
-        # sampled, so vLLM returns no probabilities for them.
+        # sampled, so vLLM returns no probabilities for them and excludes none of them.
         unverified: tuple[int, ...] = ()
-        if self._places and not reads_probabilities:
+        if self._places and not reads_probabilities and not request.excluded:
             unverified = request.expected
         first = True
         unfinished = True
@@ -91,7 +91,7 @@ class DraftEngine:
         capture_fields = None
         if readout is not None or expected:
             capture_fields = self._capture_fields(key, request, begun, room, expected)
-        sampling = greedy(room - len(expected), self._stops, capture_fields)
+        sampling = greedy(room - len(expected), self._stops, capture_fields, request.excluded)
         if not cached:
             sampling.skip_reading_prefix_cache = True
         if readout is not None and readout.probabilities:

@@ -1,5 +1,6 @@
 """Build vLLM's greedy requests, and read the results of the engine and its workers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,19 +10,29 @@ from alignatt_agent.engine.row_requests import EXTRA
 from alignatt_agent.engine.served_model import ServedModel
 from alignatt_agent.types import EngineError, FloatArray
 
+_EXCLUSION = -100.0
+"""Bias that keeps an id from being sampled, the lowest that vLLM accepts."""
+
 
 def greedy(
-    max_tokens: int, stops: frozenset[int], capture_fields: dict[str, Any] | None = None
+    max_tokens: int,
+    stops: frozenset[int],
+    capture_fields: dict[str, Any] | None = None,
+    excluded: Sequence[int] = (),
 ) -> Any:
     """Build vLLM's ``SamplingParams`` for a greedy request that ends at ``stops``.
 
-    ``capture_fields`` contains fields of ``CaptureRequest`` for the workers.
+    ``capture_fields`` contains fields of ``CaptureRequest`` for the workers. ``excluded`` contains
+    ids that are not sampled.
     """
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
     extra_args = None
     if capture_fields:
         extra_args = {EXTRA: capture_fields}
+    logit_bias = None
+    if excluded:
+        logit_bias = dict.fromkeys(excluded, _EXCLUSION)
     return SamplingParams(
         temperature=0.0,
         max_tokens=max_tokens,
@@ -30,6 +41,7 @@ def greedy(
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
         extra_args=extra_args,
+        logit_bias=logit_bias,
     )
 
 

@@ -6,6 +6,8 @@ CLOSERS = "\"'“”’»›)]}」』》）】"  # noqa: RUF001
 """Marks that may follow the end of a clause. ``“`` closes a quotation in German and Czech."""
 OPENERS = "\"'“‘„«‹([{「『《（【¿¡"  # noqa: RUF001
 """Marks that may precede the first word of a clause. ``“`` opens a quotation in English."""
+QUOTATION_MARKS = '"“”„«»「」『』'
+"""Marks that enclose a quotation and do not mean anything else, as apostrophes do."""
 
 
 def ends_clause(text: str) -> bool:

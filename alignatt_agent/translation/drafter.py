@@ -9,6 +9,7 @@ import numpy as np
 
 from alignatt_agent.translation.loops import loop_cut
 from alignatt_agent.translation.prompt import PromptBuilder
+from alignatt_agent.translation.quotations import ATTEMPTS, has_quotation_mark, opening_mark
 from alignatt_agent.translation.unit_times import source_words
 from alignatt_agent.translation.units import UnitDecoder
 from alignatt_agent.types import Draft, DraftContext, Prompt
@@ -135,6 +136,8 @@ class Drafter:
         )
         with self._watch.stage("draft"):
             draft = self._engine.draft(request)
+            if not prefix:
+                draft = self._unquoted(request, draft)
             draft = first_line(draft, prefix, self._units.text, self._builder.ids)
         # A resumed draft includes the passes and seconds of its beginning.
         self._watch.move(draft.replay_s - before.replay_s, "draft", "replay")
@@ -144,6 +147,29 @@ class Drafter:
         # is longer and is therefore kept.
         if draft.ended or self.expected[: len(translation)] != translation:
             self.expected = translation
+        return draft
+
+    def _unquoted(self, request: DraftRequest, draft: Draft) -> Draft:
+        """Draft again while the draft opens a quotation and the source has none."""
+        prompt = request.prompt
+        excluded: tuple[int, ...] = ()
+        while len(excluded) < ATTEMPTS:
+            mark = opening_mark(draft.token_ids, self._units.text)
+            if mark is None:
+                break
+            source = self._units.text(prompt.token_ids[prompt.source_start : prompt.source_end])
+            if has_quotation_mark(source):
+                break
+            excluded += (mark,)
+            # No gate: the token that a gate rejects is not sampled and may be an excluded one.
+            unquoted = self._engine.draft(
+                replace(request, gate=None, resumed=None, expected=(), excluded=excluded)
+            )
+            draft = replace(
+                unquoted,
+                steps=draft.steps + unquoted.steps,
+                replay_s=draft.replay_s + unquoted.replay_s,
+            )
         return draft
 
     def short(self, request: DraftRequest) -> Draft:

@@ -150,6 +150,7 @@ class DraftRequest:
             returned last, with its row, and the draft is ``cut``. May be ignored.
         resumed: an earlier draft of the same prompt and readout; the result begins with it.
         expected: probable next tokens, which only save steps; the engine may ignore them.
+        excluded: ids that must not be drafted.
     """
 
     prompt: Prompt
@@ -158,6 +159,7 @@ class DraftRequest:
     gate: Gate | None = None
     resumed: Draft | None = None
     expected: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
 
 
 class TranslationEngine(Protocol):

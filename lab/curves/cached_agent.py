@@ -117,6 +117,7 @@ class CachedDrafts:
             prompt.source_end,
             request.max_tokens,
             repr(request.readout),
+            *request.excluded,
         )
         return self._cache.get_or_compute(key, lambda: self._engine.draft(request))
 

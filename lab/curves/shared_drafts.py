@@ -98,7 +98,9 @@ class SharedDrafts:
         # Requests without rows are short.
         if request.readout is not None:
             max_tokens = max(SHORTEST, max_tokens)
-        draft = self._engine.draft(DraftRequest(longer, max_tokens, request.readout))
+        draft = self._engine.draft(
+            DraftRequest(longer, max_tokens, request.readout, excluded=request.excluded)
+        )
         self._store(key, Segment(path, draft))
         return draft
 
@@ -113,6 +115,7 @@ class SharedDrafts:
             source.tobytes(),
             prompt.source_start,
             repr(request.readout),
+            *request.excluded,
         )
 
     def _stored(self, key: bytes) -> list[Segment]:

@@ -145,8 +145,36 @@ COMPARED = {
 def real_policies(claims: Row) -> Iterator[Row]:
     """Yield one row per policy with lists over the targets, and what `laptop-high` gains."""
     for (curve, label), name in COMPARED.items():
-        gains = [_gain(claims["differences"], code, curve, label) for code in TARGETS]
+        gains = [_gain(claims["differences"], code, "high", curve, label) for code in TARGETS]
         yield {"name": name, **_figures_by_target(claims, curve, label), "gain": gains}
+
+
+ORACLE = "own off-line translation, chunk 500"
+"""Label of the oracle."""
+BOUNDED = {
+    ("alignatt", "low"): "gate and 2 drafts (`default-low`)",
+    ("alignatt", "high"): "gate and 3 drafts (`default-high`)",
+    ("local_agreement", "2 drafts, chunk 500"): "agreement of 2 drafts",
+    ("local_agreement", "3 drafts, chunk 500"): "agreement of 3 drafts",
+    ("local_agreement", "4 drafts, chunk 500"): "agreement of 4 drafts",
+    ("oracle", ORACLE): "oracle",
+}
+"""Names of the policies with chunks of 500 ms that evidence.md compares, by policy and label."""
+
+
+def real_bounds(data: Row) -> Iterator[Row]:
+    """Yield one row per policy, with what it gains over agreement and what the oracle gains.
+
+    The gain over agreement is at equal latency. The gain of the oracle is the plain difference.
+    """
+    margins = _margins_over_agreement(data)
+    for (curve, label), name in BOUNDED.items():
+        yield {
+            "name": name,
+            **_figures_by_target(data, curve, label),
+            "over_agreement": [margins.get((code, label)) for code in TARGETS],
+            "oracle": [_gain(data["differences"], code, ORACLE, curve, label) for code in TARGETS],
+        }
 
 
 def _figures_by_target(claims: Row, curve: str, label: str) -> Row:
@@ -159,12 +187,12 @@ def _figures_by_target(claims: Row, curve: str, label: str) -> Row:
     return figures
 
 
-def _gain(differences: list[Row], target: str, curve: str, label: str) -> Row | None:
-    """Return the BLEU of `laptop-high` minus that of a policy, if it was computed."""
+def _gain(differences: list[Row], target: str, point: str, curve: str, label: str) -> Row | None:
+    """Return the BLEU of an operating point or bound minus that of a policy, if it was computed."""
     for difference in differences:
         compared = difference["target"], difference["point"], difference["label"]
         # The name of a curve begins with its policy.
-        if compared == (target, "high", label) and difference["curve"].startswith(curve):
+        if compared == (target, point, label) and difference["curve"].startswith(curve):
             return dict(difference["bleu"])
     return None
 

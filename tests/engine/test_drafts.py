@@ -87,6 +87,26 @@ def test_what_was_expected_behind_a_changed_word_is_verified_too():
         assert draft.steps == steps
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10_000), row=st.sampled_from([*ROWS, None]), excluded=st.sets(
+    st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=3
+))  # fmt: skip
+def test_excluded_tokens_are_not_drafted(seed, row, excluded):
+    readout = Readout(HEADS, row) if row else None
+    engine = DraftEngine(SimulatedModel(seed), HEADS, frozenset({STOP}))
+    plain = engine.draft(DraftRequest(PROMPT, 9, readout))
+    request = DraftRequest(
+        PROMPT, 9, readout, expected=plain.token_ids, excluded=tuple(sorted(excluded))
+    )
+    draft = engine.draft(request)
+    assert not excluded.intersection(draft.token_ids)
+    begin = 0
+    while plain.token_ids[begin : begin + 1] and plain.token_ids[begin] not in excluded:
+        begin += 1
+    assert draft.token_ids[:begin] == plain.token_ids[:begin]
+    assert draft.rows is None or len(draft.rows.source) == len(draft.token_ids)
+
+
 def test_an_engine_without_heads_verifies_nothing():
     plain = DraftEngine(SimulatedModel(1), (), frozenset({STOP}))
     usual = plain.draft(DraftRequest(PROMPT, 9))

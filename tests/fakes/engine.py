@@ -64,8 +64,10 @@ class SimulatedModel:
             fed, started = fed + count, True
             if fed == len(ids):
                 best = torch.tensor(self.next_token(ids))
-                scores = torch.nn.functional.one_hot(best, self.vocabulary)
-                scores = scores.float() if process is None else process([], scores.float())
+                scores = torch.nn.functional.one_hot(best, self.vocabulary).float()
+                for token, bias in (sampling.logit_bias or {}).items():
+                    scores[token] += bias
+                scores = scores if process is None else process([], scores)
                 tokens.append(int(scores.argmax()))
                 ids.append(tokens[-1])
                 if tokens[-1] == STOP or len(tokens) == most:

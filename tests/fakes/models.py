@@ -103,10 +103,12 @@ class ScriptedEngine:
     drafts: list[Draft | Exception]
     calls: list[tuple[Prompt, int, Readout | None]] = field(default_factory=list)
     expected: list[tuple[int, ...]] = field(default_factory=list)
+    excluded: list[tuple[int, ...]] = field(default_factory=list)
 
     def draft(self, request):
         self.calls.append((request.prompt, request.max_tokens, request.readout))
         self.expected.append(request.expected)
+        self.excluded.append(request.excluded)
         draft = self.drafts.pop(0)
         if isinstance(draft, Exception):
             raise draft

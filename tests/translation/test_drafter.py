@@ -1,4 +1,4 @@
-"""Drafts: what is expected in the next one, and where a line break ends one."""
+"""Drafts: what is expected in the next one, where a line break ends one, and quotations."""
 
 import numpy as np
 import pytest
@@ -68,3 +68,50 @@ def test_where_a_draft_was_cut_the_one_before_goes_on():
     for _ in range(2):
         silent.draft(prompt, ())
     assert engine.expected == [(), ()]
+
+
+class Quoting(PieceTokenizer):
+    """Decodes the sources of ``Prompts``, too."""
+
+    source = "enter the name"
+
+    def decode(self, ids, **options):
+        if min(ids) >= len(self.pieces):
+            return self.source
+        return super().decode(ids, **options)
+
+
+@pytest.mark.parametrize(
+    ("source", "drafts", "excluded", "text"),
+    [
+        ("enter", ['"|Enter| the', "Geben| Sie"], ['"'], "Geben Sie"),
+        ("enter", [' |"|Enter', "„|Geben", "Geben| Sie"], ['"', "„"], "Geben Sie"),
+        ("enter", ['"a', "«a", '"b', "“c", "Geben"], ['"a', "«a", '"b'], "“c"),
+        ('the "enter" key', ['"|Enter|"'], [], '"Enter"'),
+        ("enter", ['Geben| Sie| "x"'], [], 'Geben Sie "x"'),
+        ("enter", ["’s| avonds"], [], "’s avonds"),
+        ("enter", [" "], [], ""),
+    ],
+)
+def test_a_draft_does_not_quote_the_source(source, drafts, excluded, text):
+    tokenizer = Quoting()
+    tokenizer.source = source
+    pieces = [tokenizer.ids(*draft.split("|")) for draft in drafts]
+    engine = ScriptedEngine([Draft(ids, True, steps=1) for ids in pieces])
+    units = UnitDecoder(tokenizer, True)
+    drafter = Drafter(engine, Prompts(), units, None, 8, Stopwatch(), verify=True)
+    draft = drafter.draft(Prompts().build(["enter"]), ())
+    assert tokenizer.decode(list(draft.token_ids)).strip() == text
+    assert drafter.steps == draft.steps == len(excluded) + 1
+    assert engine.excluded[-1] == tuple(tokenizer.ids(piece)[0] for piece in excluded)
+    assert drafter.expected == draft.token_ids
+
+
+def test_a_quotation_may_continue_a_translation():
+    tokenizer = Quoting()
+    engine = ScriptedEngine([Draft(tokenizer.ids('"', "Ja"), True)])
+    units = UnitDecoder(tokenizer, True)
+    drafter = Drafter(engine, Prompts(), units, None, 8, Stopwatch(), verify=True)
+    prefix = tokenizer.ids(" sagt", " ")
+    draft = drafter.draft(Prompts().build(["yes"], prefix), prefix)
+    assert tokenizer.decode(list(draft.token_ids)) == '"Ja'
