@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from alignatt_agent.policy import POLICIES, Policy
+from lab.curves.grid import HINDSIGHT
 
 Row = dict[str, Any]
 TARGETS = ("de", "it", "zh")
@@ -247,9 +248,11 @@ def numbers(data: Row) -> Iterator[Row]:
 
 def differences(data: Row) -> Iterator[Row]:
     """Yield operating points minus single runs of rivals, and the means of all targets."""
-    yield from data["differences"]
-    for row in data.get("means", {}).get("differences", ()):
-        yield {"target": "mean", **row}
+    means = data.get("means", {}).get("differences", ())
+    for row in (*data["differences"], *({"target": "mean", **mean} for mean in means)):
+        # Choices in hindsight are no runs.
+        if row["curve"] != HINDSIGHT:
+            yield row
 
 
 def margins(data: Row) -> Iterator[Row]:

@@ -69,6 +69,17 @@ def test_rows_are_refused_rather_than_wrong(engines):
     assert engines.translation.draft(DraftRequest(good, 4, EMITTED)).rows is not None
 
 
+@pytest.mark.parametrize("readout", [EMITTED, PREDICTING])
+def test_excluded_tokens_are_not_drafted(engines, reference, readout):
+    case = Case(make_prompt(7, 40, 5, 10), 6, readout)
+    first, second = engines.translation.sampled(case.prompt, 1)[0]
+    request = DraftRequest(case.prompt, case.tokens, readout, excluded=(first,))
+    draft = engines.translation.draft(request)
+    assert draft.token_ids[0] == second
+    assert first not in draft.token_ids
+    check_rows(reference, case, draft)
+
+
 def test_drafts_at_once_are_exact_and_those_of_one_after_the_other(engines, reference):
     batch = [*cases(34), *crowd()]  # the engine runs 32 requests at once
     alone = [case.run(engines.translation) for case in batch]
