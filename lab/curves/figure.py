@@ -4,7 +4,7 @@ Lines join the points of a policy in one sweep. Vertical bars are 95 % intervals
 
 Examples:
   compare policies of real models with both lengths of chunks:
-    python -m lab.curves.figure lab/results/real-claims.json lab/results/real-defaults-500.json \
+    python -m lab.curves.figure lab/results/real-claims.json lab/results/real-policies-500.json \
         --output lab/results/real-policies.png
 
 exit status: 0 success; 2 nothing was drawn

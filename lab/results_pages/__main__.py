@@ -37,7 +37,11 @@ MODELS, EVIDENCE = ROOT / "docs/models.md", ROOT / "docs/evidence.md"
 RUNS = ("dev-low", "dev-high", "micro-follows-dev-low", "micro-follows-dev-high")
 OFFLINE = ("offline", "micro-follows-offline")
 
-MARKED = {README: ("real", "embedded"), MODELS: ("policies",), EVIDENCE: ("real-policies", "real-bounds")}
+MARKED = {
+    README: ("real", "embedded"),
+    MODELS: ("policies",),
+    EVIDENCE: ("real-policies", "real-bounds"),
+}
 """Pages of which only the marked tables are generated."""
 
 _STREAMED = (

@@ -169,19 +169,22 @@ def real_bounds(data: Row) -> Iterator[Row]:
     The gain over agreement is at equal latency. The gain of the oracle is the plain difference.
     """
     margins = _margins_over_agreement(data)
+    targets = list(data["targets"])
     for (curve, label), name in BOUNDED.items():
         yield {
             "name": name,
-            **_figures_by_target(data, curve, label),
-            "over_agreement": [margins.get((code, label)) for code in TARGETS],
-            "oracle": [_gain(data["differences"], code, ORACLE, curve, label) for code in TARGETS],
+            **_figures_by_target(data, curve, label, targets),
+            "over_agreement": [margins.get((code, label)) for code in targets],
+            "oracle": [_gain(data["differences"], code, ORACLE, curve, label) for code in targets],
         }
 
 
-def _figures_by_target(claims: Row, curve: str, label: str) -> Row:
+def _figures_by_target(
+    claims: Row, curve: str, label: str, targets: Sequence[str] = TARGETS
+) -> Row:
     """Return the figures of a policy with a label, as lists over the targets."""
     figures: Row = {"bleu": [], "chrf": [], "cu_ms": []}
-    for code in TARGETS:
+    for code in targets:
         run = _run(claims["targets"][code]["runs"], curve, label)
         for key, values in figures.items():
             values.append(run[key]["value"])
