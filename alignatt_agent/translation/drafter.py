@@ -111,6 +111,7 @@ class Drafter:
 
     def draft(
         self,
+        source: Sequence[str],
         prompt: Prompt,
         prefix: tuple[int, ...],
         gate: Gate | None = None,
@@ -119,8 +120,9 @@ class Drafter:
     ) -> Draft:
         """Continue ``prompt``, which ends with ``prefix``, the accepted part of the translation.
 
-        ``resumed`` is an earlier draft of the same prompt to continue (see ``TranslationEngine``).
-        ``room`` is a second limit on the number of tokens, in addition to ``max_tokens``.
+        ``source`` contains the words that the prompt asks to translate. ``resumed`` is an earlier
+        draft of the same prompt to continue (see ``TranslationEngine``). ``room`` is a second limit
+        on the number of tokens, in addition to ``max_tokens``.
         """
         max_tokens = self.max_tokens
         if room is not None:
@@ -136,7 +138,7 @@ class Drafter:
         )
         with self._watch.stage("draft"):
             draft = self._engine.draft(request)
-            if not prefix:
+            if not prefix and not has_quotation_mark(" ".join(source)):
                 draft = self._unquoted(request, draft)
             draft = first_line(draft, prefix, self._units.text, self._builder.ids)
         # A resumed draft includes the passes and seconds of its beginning.
@@ -150,15 +152,11 @@ class Drafter:
         return draft
 
     def _unquoted(self, request: DraftRequest, draft: Draft) -> Draft:
-        """Draft again while the draft opens a quotation and the source has none."""
-        prompt = request.prompt
+        """Draft again while the draft opens a quotation."""
         excluded: tuple[int, ...] = ()
         while len(excluded) < ATTEMPTS:
             mark = opening_mark(draft.token_ids, self._units.text)
             if mark is None:
-                break
-            source = self._units.text(prompt.token_ids[prompt.source_start : prompt.source_end])
-            if has_quotation_mark(source):
                 break
             excluded += (mark,)
             # No gate: the token that a gate rejects is not sampled and may be an excluded one.
@@ -206,7 +204,7 @@ class Drafter:
             prompt = build(source, prefix + produced)
             most_tokens = 2 * self._builder.expansion * len(prompt.token_word)
             room = round(most_tokens) + 32 - len(produced)
-            draft = self.draft(prompt, prefix + produced, room=room)
+            draft = self.draft(source, prompt, prefix + produced, room=room)
             produced += draft.token_ids
             sources += source_words(prompt, draft)
             cut = loop_cut(self._units, prefix + produced, source, draft.ended)

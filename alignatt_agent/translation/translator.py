@@ -219,7 +219,7 @@ class Translator:
                 return replace(drafted, scanned=scanned), decision
             # The frontier moved after the engine stopped at the gate, or there is no draft yet.
             resumed = draft if length else None
-            draft = self._drafter.draft(drafted.prompt, prefix, gate, resumed)
+            draft = self._drafter.draft(source, drafted.prompt, prefix, gate, resumed)
             drafted = replace(drafted, draft=draft)
 
     def _accept(

@@ -86,6 +86,14 @@ def test_nothing_that_matters_is_left_out_of_the_key(disk, name, prompt, limit, 
     assert len(engine.calls) == 1
 
 
+def test_excluded_tokens_are_part_of_the_key(disk):
+    drafts_of(disk)[1].draft(DraftRequest(PROMPT, 16, WIDE))
+    for excluded, computed in (((), 0), ((3,), 1), ((3, 4), 1), ((3,), 0)):
+        engine, drafts = drafts_of(disk)
+        drafts.draft(DraftRequest(PROMPT, 16, WIDE, excluded=excluded))
+        assert len(engine.calls) == computed
+
+
 @pytest.mark.parametrize("extra", [{"gate": Gate({}, 1)}, {"resumed": Draft((4,), False)}])
 def test_drafts_that_depend_on_the_policy_are_refused(disk, extra):
     with pytest.raises(ValueError, match="early_stop"):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,14 +52,14 @@ def test_shared_drafts_are_those_of_the_engine(seed, tmp_path_factory):
     for again in (False, True):
         with ResultCache(path) as cache:
             shared = SharedDrafts(engine, cache, "random")
-            for prompt in prompts:
-                request = DraftRequest(prompt, 5, READOUT)
+            for prompt, excluded in product(prompts, [(), (1,)]):
+                request = DraftRequest(prompt, 5, READOUT, excluded=excluded)
                 alone, draft = engine.draft(request), shared.draft(request)
                 assert (draft.token_ids, draft.ended) == (alone.token_ids, alone.ended)
                 assert len(draft.rows.source) == len(draft.token_ids)
                 np.testing.assert_allclose(draft.rows.source[..., 0], alone.rows.source[..., 0])
         # Both sources are decoded to the end once, unless an accepted part ends elsewhere.
-        assert shared.computed <= (0 if again else len(prompts))
+        assert shared.computed <= (0 if again else 2 * len(prompts))
     with pytest.raises(ValueError, match="only whole drafts"):
         shared.draft(DraftRequest(prompts[0], 5, READOUT, gate=AlignAtt().gate(1)))
 
