@@ -28,7 +28,7 @@ def opening_mark(token_ids: Sequence[int], text: Callable[[Sequence[int]], str])
         # Several ids may encode one mark.
         beginning = text(token_ids[:count]).rstrip(BROKEN).lstrip()
         if beginning:
-            if has_quotation_mark(beginning[0]):
+            if beginning[0] in QUOTATION_MARKS:
                 return token_ids[count - 1]
             return None
     return None

@@ -169,22 +169,19 @@ def real_bounds(data: Row) -> Iterator[Row]:
     The gain over agreement is at equal latency. The gain of the oracle is the plain difference.
     """
     margins = _margins_over_agreement(data)
-    targets = list(data["targets"])
     for (curve, label), name in BOUNDED.items():
         yield {
             "name": name,
-            **_figures_by_target(data, curve, label, targets),
-            "over_agreement": [margins.get((code, label)) for code in targets],
-            "oracle": [_gain(data["differences"], code, ORACLE, curve, label) for code in targets],
+            **_figures_by_target(data, curve, label),
+            "over_agreement": [margins.get((code, label)) for code in TARGETS],
+            "oracle": [_gain(data["differences"], code, ORACLE, curve, label) for code in TARGETS],
         }
 
 
-def _figures_by_target(
-    claims: Row, curve: str, label: str, targets: Sequence[str] = TARGETS
-) -> Row:
+def _figures_by_target(claims: Row, curve: str, label: str) -> Row:
     """Return the figures of a policy with a label, as lists over the targets."""
     figures: Row = {"bleu": [], "chrf": [], "cu_ms": []}
-    for code in targets:
+    for code in TARGETS:
         run = _run(claims["targets"][code]["runs"], curve, label)
         for key, values in figures.items():
             values.append(run[key]["value"])
@@ -251,8 +248,7 @@ def numbers(data: Row) -> Iterator[Row]:
 
 def differences(data: Row) -> Iterator[Row]:
     """Yield operating points minus single runs of rivals, and the means of all targets."""
-    means = data.get("means", {}).get("differences", ())
-    for row in (*data["differences"], *({"target": "mean", **mean} for mean in means)):
+    for row in (*data["differences"], *_means(data, "differences")):
         # Choices in hindsight are no runs.
         if row["curve"] != HINDSIGHT:
             yield row
@@ -263,20 +259,20 @@ def margins(data: Row) -> Iterator[Row]:
 
     Each row has the margins of all qualities.
     """
-    # A sweep of one target has no means.
-    means = data["means"].get("comparisons", ())
-    comparisons = [
-        *data["dominance"]["comparisons"],
-        *({"target": "mean", **row} for row in means),
-    ]
     rows: dict[tuple[str, str], Row] = {}
-    for comparison in comparisons:
+    for comparison in (*data["dominance"]["comparisons"], *_means(data, "comparisons")):
         if (comparison["rival"], comparison["latency"]) != ("local_agreement", "cu_ms"):
             continue
         target, point = comparison["target"], comparison["point"]
         row = rows.setdefault((target, point), {"target": target, "point": point})
         row[comparison["quality"]] = comparison["margin"]
     yield from rows.values()
+
+
+def _means(data: Row, key: str) -> Iterator[Row]:
+    """Yield the means of all targets; a sweep of one target has none."""
+    for row in data.get("means", {}).get(key, ()):
+        yield {"target": "mean", **row}
 
 
 def claims(*files: Row) -> Iterator[Row]:
