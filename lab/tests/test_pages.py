@@ -40,11 +40,18 @@ def test_three_hours_of_text_drop_no_frame(tmp_path, address):
             page.locator("#start:enabled").click()
         until(page, "window.source")
         page.evaluate("tell(READY)")
+        at_first = longest_frames(page, rounds=2)
         page.evaluate(FILL)
         page.wait_for_timeout(3000)
-        longest = [max(page.evaluate(GAPS)) for _ in range(5)]  # other programs only add to it
-    print(f"longest frame of each 5 s: {', '.join(f'{gap:.0f}' for gap in longest)} ms")
-    assert min(longest) <= MOST_MS
+        after_hours = longest_frames(page, rounds=5)
+    print(f"longest frame of each 5 s, in ms: {at_first} at first, {after_hours} after three hours")
+    # A slow machine also draws an empty page slowly; other programs only add to a frame.
+    assert min(after_hours) <= max(MOST_MS, 2 * min(at_first))
+
+
+def longest_frames(page, rounds):
+    """Milliseconds of the longest frame in each round of five seconds."""
+    return [round(max(page.evaluate(GAPS))) for _ in range(rounds)]
 
 
 def test_axe_and_reasons_that_can_be_read(tmp_path):

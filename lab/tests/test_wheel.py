@@ -12,8 +12,8 @@ import pytest
 import soundfile
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_S = 180
-"""From the wheel to the end of the demo, once everything is downloaded."""
+HANGS_S = 1200
+"""A command that takes longer hangs; machines differ too much for a bound on the demo's time."""
 
 BY_NAME = """
 import alignatt_agent
@@ -39,6 +39,7 @@ def run(*command, cwd, check=True, **environment):
         capture_output=True,
         text=True,
         check=False,
+        timeout=HANGS_S,
     )
     text = result.stdout + result.stderr
     assert result.returncode == 0 or not check, text
@@ -128,7 +129,6 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path):
     print(f"wheel to the end of the demo: {seconds:.0f} s")
     for code in ("de", "it", "zh"):
         assert len(re.findall(rf"(?m)^{code}: \S", text)) > 5, text
-    assert seconds < MOST_S
 
 
 def test_the_site_builds_without_a_warning():
