@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import islice
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -30,9 +28,6 @@ class AlignAtt(Policy):
         drafts: number of successive drafts of different sources that must pass the gate with equal
             tokens; 1 requires no agreement, as in the paper. Wrong tokens in drafts of unfinished
             sentences attend to accessible words as correct tokens do, but rarely recur.
-        anticipations: number of anticipated continuations of the heard words for which the model
-            must draft the same tokens; 0 anticipates nothing, as in the paper. Each costs two short
-            requests. At the beginning of a talk, there are fewer.
         normalize: ``zscore`` per head, over all rows so far and before averaging, or ``none``.
         median_width: odd width of the median filter along the source, in tokens; 1 means no filter.
         median: ``mean_first`` averages the heads before the filter, as in the paper's text;
@@ -54,12 +49,9 @@ class AlignAtt(Policy):
         StopReason.ARGMAX_MASS_WEAK: ("not sure yet which word “{word}” translates",),
         StopReason.PROVENANCE_WEAK: ("waiting for more speech before “{word}”",),
         **DISAGREEMENT,
-        StopReason.ANTICIPATION: ("the next words may change “{word}”",),
     }
     name: Literal["alignatt"] = "alignatt"
     drafts: int = Field(default=1, ge=1)
-    # A continuation follows the last 0, 1, 2 or 3 closed sentences (translation/anticipation.py).
-    anticipations: int = Field(default=0, ge=0, le=4)
     # With these filters, 36 % of the peaks of the embedded models are on an aligned word; without
     # them, 95 % are (docs/evidence.md, Settings). The defaults follow the paper nevertheless.
     normalize: Literal["zscore", "none"] = "zscore"
@@ -94,29 +86,13 @@ class AlignAtt(Policy):
             if common < accepted:
                 accepted = common
                 reason = StopReason.DISAGREEMENT
-        decision = Decision(
+        return Decision(
             accepted=accepted,
             reason=reason or StopReason.DRAFT_END,
             peaks=tuple(scan.peaks),
             accessible_mass=tuple(scan.accessible_mass),
             closed=closed,
         )
-        return self._anticipated(decision, draft, context)
-
-    def _anticipated(self, decision: Decision, draft: Draft, context: DraftContext) -> Decision:
-        """Accept only the tokens that all anticipated continuations also lead to."""
-        accepted = decision.accepted
-        # Each continuation costs requests.
-        if not self.anticipations or not accepted:
-            return decision
-        survivors = context.anticipated(draft.token_ids[:accepted])
-        for surviving in islice(survivors, self.anticipations):
-            accepted = min(accepted, surviving)
-            if not accepted:
-                break
-        if accepted == decision.accepted:
-            return decision
-        return replace(decision, accepted=accepted, reason=StopReason.ANTICIPATION)
 
     def _scanned(self, draft: Draft, frontier: int) -> tuple[Scan, StopReason | None]:
         """Scan a draft up to the first rejected token; return the scan and the reason."""
@@ -141,8 +117,8 @@ class AlignAtt(Policy):
         return max(0, frontier + self.border_margin)
 
     def alone(self) -> AlignAtt:
-        """Return the gate without the requirement that drafts or continuations agree."""
-        return self.model_copy(update={"drafts": 1, "anticipations": 0})
+        """Return the gate without the requirement that drafts agree."""
+        return self.model_copy(update={"drafts": 1})
 
     def scan(self, frontier: int) -> RowScan:
         """Start a scan over the rows of a draft."""

@@ -49,14 +49,13 @@ class AlignAttOrAgreement(AlignAtt):
         accepted = max(gated, min(possible, agreed(draft, context, self.drafts)))
         if accepted < possible:
             reason = StopReason.DISAGREEMENT
-        decision = Decision(
+        return Decision(
             accepted,
             reason or StopReason.DRAFT_END,
             tuple(scan.peaks),
             tuple(scan.accessible_mass),
             closed,
         )
-        return self._anticipated(decision, draft, context)
 
     def edge(self, frontier: int) -> int:
         """Return the first source position at which every token is rejected."""
@@ -65,4 +64,4 @@ class AlignAttOrAgreement(AlignAtt):
     def alone(self) -> AlignAtt:
         """Return the strict gate, which needs no earlier drafts."""
         shared = {key: getattr(self, key) for key in AlignAtt.model_fields if key != "name"}
-        return AlignAtt(**{**shared, "drafts": 1, "anticipations": 0})
+        return AlignAtt(**{**shared, "drafts": 1})

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,9 +51,7 @@ class Drafted:
         """Return the accepted tokens and the scanned drafted tokens."""
         return self.prefix + self.draft.token_ids[: self.scanned]
 
-    def context(
-        self, units: UnitDecoder, anticipated: Callable[[tuple[int, ...]], Iterator[int]]
-    ) -> DraftContext:
+    def context(self, units: UnitDecoder) -> DraftContext:
         """Return the input for policies that do not read attention."""
         begin = len(self.prefix)
         continuations: list[tuple[int, ...]] = []
@@ -76,7 +74,6 @@ class Drafted:
             earlier=tuple(continuations),
             heard=self.accessible,
             written=written,
-            anticipated=anticipated,
         )
 
 
@@ -168,13 +165,6 @@ class Drafter:
                 steps=draft.steps + unquoted.steps,
                 replay_s=draft.replay_s + unquoted.replay_s,
             )
-        return draft
-
-    def short(self, request: DraftRequest) -> Draft:
-        """Send a request that is not a draft of the open utterance, for anticipation."""
-        with self._watch.stage("draft"):
-            draft = self._engine.draft(request)
-        self.steps += draft.steps
         return draft
 
     def _expected_after(self, translation: tuple[int, ...]) -> tuple[int, ...]:

@@ -180,13 +180,6 @@ class PromptBuilder:
         """Return the token ids of a text; it contains no control tokens (see ``encode_text``)."""
         return tuple(text_ids(self._tokenizer, text))
 
-    def bare(self, text: str) -> Prompt:
-        """Return the prompt of a text without instructions, which a model continues as text."""
-        # Some models need a special token before any text.
-        begin = self._tokenizer("", add_special_tokens=True)["input_ids"]
-        token_ids = self.ids(text)
-        return Prompt((*begin, *token_ids), len(begin), (0,) * len(token_ids))
-
     @cached_property
     def expansion(self) -> float:
         """Return the number of target tokens that one source token may need, at least 1."""

@@ -1,15 +1,14 @@
 """Translate successive utterances: draft, gate, round to units, emit."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from alignatt_agent.policy import Policy
 from alignatt_agent.text.marks import ends_clause
-from alignatt_agent.text.running_text import has_letters, join_words
+from alignatt_agent.text.running_text import has_letters
 from alignatt_agent.translation.alignment import Aligned, carry_over, first_of_next, repeated_of
-from alignatt_agent.translation.anticipation import SPOKEN_SENTENCES, Anticipator
 from alignatt_agent.translation.drafter import Drafted, Drafter
 from alignatt_agent.translation.history import History
 from alignatt_agent.translation.loops import loop_cut
@@ -67,7 +66,6 @@ class Translator:
             watch=watch or Stopwatch(),
             verify=verify,
         )
-        self._anticipator = Anticipator(self._drafter.short, prompt_builder, self._units)
         self._policy = policy
         self._early_stop = early_stop
         self._state = StreamState(history or History(prompt_builder))
@@ -103,8 +101,7 @@ class Translator:
         utterance = Utterance().accepting(accepted_ids, aligned=())
         # The next unit continues the remembered text, if there is any.
         utterance = replace(utterance, apart=not accepted_ids)
-        spoken = _spoken(self._state, [source for source, _ in sentences])
-        self._state = replace(self._state, history=history, spoken=spoken, utterance=utterance)
+        self._state = replace(self._state, history=history, utterance=utterance)
 
     def update(self, view: SourceView) -> Emission:
         """Extend the translation of the open utterance by the tokens that the policy accepts.
@@ -119,7 +116,7 @@ class Translator:
         speech = accessible > 0 and has_letters(source)
         # The same source and frontier would lead to the same decision.
         if speech and not utterance.decided(source, accessible):
-            drafted, decision = self._gate(state, source, accessible, anticipates=True)
+            drafted, decision = self._gate(state, source, accessible)
             state, emission = self._accept(state, drafted, decision, view.words)
         self._state = state
         return emission
@@ -131,7 +128,7 @@ class Translator:
         state = self._state
         speech = accessible > 0 and has_letters(source)
         if speech and not state.utterance.decided(source):
-            ahead, _ = self._gate(state, source, accessible, anticipates=False)
+            ahead, _ = self._gate(state, source, accessible)
             utterance = replace(state.utterance, ahead=ahead, expected=self._drafter.expected)
             self._state = replace(state, utterance=utterance)
 
@@ -178,16 +175,15 @@ class Translator:
         state, emission = self._emit(state, sentence, finish, sources, words)
 
         translation = sentence + finish
-        history, spoken = state.history, state.spoken
+        history = state.history
         if speech:
             history = history.add(source, translation)
-            spoken = _spoken(state, [join_words(source)])
         opened = _opened(closing, places, aligned, len(source), translation, rest)
-        self._state = replace(state, history=history, spoken=spoken, utterance=opened)
+        self._state = replace(state, history=history, utterance=opened)
         return emission
 
     def _gate(
-        self, state: StreamState, source: tuple[str, ...], accessible: int, anticipates: bool
+        self, state: StreamState, source: tuple[str, ...], accessible: int
     ) -> tuple[Drafted, Decision]:
         """Return the draft for ``source`` (an earlier draft if still valid) and the decision."""
         utterance = state.utterance
@@ -195,22 +191,13 @@ class Translator:
         drafted = utterance.draft_of(source) or _undrafted(state, source)
         drafted = replace(drafted, accessible=accessible)
         frontier = drafted.frontier
-        prefix = drafted.prefix
-
-        def anticipated(tokens: tuple[int, ...]) -> Iterator[int]:
-            if not anticipates:
-                return iter(())
-            heard = source[:accessible]
-            prompt = state.history.prompt
-            return self._anticipator.surviving(prompt, heard, state.spoken, prefix, tokens)
-
         gate: Gate | None = None
         if self._early_stop:
             gate = self._policy.gate(frontier)
         while True:
             draft = drafted.draft
             length = len(draft.token_ids)
-            context = drafted.context(self._units, anticipated)
+            context = drafted.context(self._units)
             decision = self._policy.decide(draft, frontier, context)
             complete = not draft.cut or length >= self._drafter.max_tokens
             if complete or decision.closed:
@@ -219,7 +206,7 @@ class Translator:
                 return replace(drafted, scanned=scanned), decision
             # The frontier moved after the engine stopped at the gate, or there is no draft yet.
             resumed = draft if length else None
-            draft = self._drafter.draft(source, drafted.prompt, prefix, gate, resumed)
+            draft = self._drafter.draft(source, drafted.prompt, drafted.prefix, gate, resumed)
             drafted = replace(drafted, draft=draft)
 
     def _accept(
@@ -320,11 +307,6 @@ def _texts(words: Sequence[Word]) -> tuple[str, ...]:
 def _accessible_words(view: SourceView) -> int:
     """Return the number of accessible words of a view."""
     return min(view.accessible, len(view.words))
-
-
-def _spoken(state: StreamState, sentences: Sequence[str]) -> tuple[str, ...]:
-    """Return the last spoken sentences, with further ones."""
-    return (*state.spoken, *sentences)[-SPOKEN_SENTENCES:]
 
 
 def _undrafted(state: StreamState, source: tuple[str, ...]) -> Drafted:

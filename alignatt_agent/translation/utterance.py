@@ -92,8 +92,7 @@ class StreamState:
     """The state of a stream's translation, with its last step.
 
     Attributes:
-        history: closed sentences with translations.
-        spoken: the last closed sentences, for anticipation.
+        history: closed sentences.
         utterance: the open utterance.
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.
@@ -103,7 +102,6 @@ class StreamState:
     """
 
     history: History
-    spoken: tuple[str, ...] = ()
     utterance: Utterance = Utterance()
     gated: GatedDraft | None = None
     emitted: int = 0

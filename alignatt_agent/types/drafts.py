@@ -1,6 +1,6 @@
 """Prompts, drafts, and the decisions of a policy on them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -91,17 +91,14 @@ class DraftContext:
             empty if the draft contradicts the accepted translation.
         heard: number of accessible words in the utterance.
         written: returns the number of units in the accepted translation.
-        anticipated: returns, for each anticipated continuation of the heard words, the number of
-            leading tokens of a sequence that the model also drafts for the continuation.
     """
 
-    # Functions, because they cost time that most policies do not need. The defaults are no units
-    # (``tuple()``), the number 0 (``int()``) and no continuations.
+    # Functions, because decoding units costs time that most policies do not need. The defaults are
+    # no units (``tuple()``) and the number 0 (``int()``).
     unit_ends: Callable[[], tuple[int, ...]] = tuple
     earlier: tuple[tuple[int, ...], ...] = ()
     heard: int = 0
     written: Callable[[], int] = int
-    anticipated: Callable[[tuple[int, ...]], Iterator[int]] = lambda tokens: iter(())
 
 
 NO_CONTEXT = DraftContext()
@@ -116,7 +113,6 @@ class StopReason(StrEnum):
     PROVENANCE_WEAK = "provenance-weak"
     HELD_BACK = "held-back"
     DISAGREEMENT = "disagreement"
-    ANTICIPATION = "anticipation"
     UNSURE = "unsure"
     DRAFT_END = "draft-end"
 

@@ -94,10 +94,7 @@ class SharedDrafts:
         if rest is not None:
             return rest
         longer = replace(prompt, token_ids=(*prompt.token_ids, *drafted))
-        max_tokens = request.max_tokens - len(drafted)
-        # Requests without rows are short.
-        if request.readout is not None:
-            max_tokens = max(SHORTEST, max_tokens)
+        max_tokens = max(SHORTEST, request.max_tokens - len(drafted))
         draft = self._engine.draft(
             DraftRequest(longer, max_tokens, request.readout, excluded=request.excluded)
         )

@@ -49,7 +49,6 @@ from alignatt_agent.evaluation.cache import ResultCache
 from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.score import bleu_tokenizer
 from alignatt_agent.machine.packages import versions
-from alignatt_agent.translation.anticipation import SPOKEN_SENTENCES
 from alignatt_agent.types.engines import DraftRequest
 from lab import commands
 from lab.curves.direction import Direction
@@ -136,12 +135,10 @@ class Bench:
     def run(self, label: str, builds: Iterable[Build], pool: ThreadPoolExecutor) -> None:
         """Translate all sentences with a rule, several at a time."""
 
-        def translate(place: int, build: Build) -> Output:
-            before = self.sources[max(0, place - SPOKEN_SENTENCES) : place]
-            return replay(self.direction, build, self.sources[place], self._step, before)
+        def translate(source: str, build: Build) -> Output:
+            return replay(self.direction, build, source, self._step)
 
-        places = range(len(self.sources))
-        self.outputs[label] = list(pool.map(translate, places, builds))
+        self.outputs[label] = list(pool.map(translate, self.sources, builds))
 
     def search(self, pool: ThreadPoolExecutor) -> None:
         """Search for the best emissions of each sentence."""

@@ -24,13 +24,9 @@ class Sentence:
 
     offline: tuple[int, ...] = ()
 
-    def __init__(
-        self, direction: Direction, source: str, build: Build, before: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, direction: Direction, source: str, build: Build) -> None:
         self.words = timed(source.split())
         self.translator = direction.translator(build(self))
-        # The translations do not matter, because there is no history.
-        self.translator.remember([(sentence, "") for sentence in before])
 
     @property
     def accepted(self) -> tuple[int, ...]:
@@ -100,14 +96,9 @@ def timed(words: Sequence[str]) -> tuple[Word, ...]:
     return tuple(timed_words)
 
 
-def replay(
-    direction: Direction, build: Build, source: str, step: int, before: Sequence[str] = ()
-) -> Output:
-    """Translate a sentence that arrives ``step`` words at a time; its end is known at once.
-
-    ``before`` contains the sentences before it, which are not translated.
-    """
-    sentence = Sentence(direction, source, build, before)
+def replay(direction: Direction, build: Build, source: str, step: int) -> Output:
+    """Translate a sentence that arrives ``step`` words at a time; its end is known at once."""
+    sentence = Sentence(direction, source, build)
     words = sentence.words
     output = Output()
     for heard in range(step, len(words), step):

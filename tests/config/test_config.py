@@ -71,7 +71,7 @@ def test_paper_setting():
         assert config.speech.commit == "agreed"
         thresholds = {"border_margin": 1, "tau_argmax": 0.0, "tau_src": 0.0}
         filters = {"normalize": "zscore", "median_width": 7, "median": "mean_first"}
-        heads = {"name": "alignatt", "top_k": 8, "drafts": 1, "anticipations": 0}
+        heads = {"name": "alignatt", "top_k": 8, "drafts": 1}
         assert config.policy.model_dump() == heads | filters | thresholds
         for role in ("asr", "aligner", "translation"):
             model = getattr(config.models, role)
@@ -214,15 +214,12 @@ def test_heads_are_those_that_any_target_reads():
 
 
 def test_few_knobs():
-    """Fifteen, and three in which we differ from the paper.
-
-    These are ``policy.median``, ``policy.anticipations`` and ``speech.commit``.
-    """
+    """Fifteen, and two in which we differ from the paper: ``policy.median``, ``speech.commit``."""
     config = load_config("micro-low")
     # Which models transcribe and time, and the terms of the talk, are none.
     speech = config.speech.model_dump().keys() - {"recognizer", "context", "times"}
     own = ("max_draft_tokens", "chunk_ms", "head_sets")
-    assert len([*config.policy.model_dump(), *speech, *own]) <= 18
+    assert len([*config.policy.model_dump(), *speech, *own]) <= 17
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,6 @@ class Prompts:
     def closed(self, words, translation, first):
         return self.build(words, translation).token_ids
 
-    def bare(self, text):
-        source = [sum(map(ord, word)) for word in text.split()]
-        return Prompt((8, *source), 1, (0,) * len(source))
-
 
 @dataclass
 class ScriptedEngine:
