@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 from simulstream.server.speech_processors.incremental_output import IncrementalOutput
 
 from alignatt_agent.agent import _output
@@ -30,16 +31,34 @@ from lab.curves.direction import Direction
 Units = tuple[str, ...]
 
 
+class OpenSentence:
+    """The sentence that is being spoken.
+
+    Attributes:
+        accepted: the accepted token ids of its translation.
+        offline: token ids of its off-line translation.
+        chunk: number of audio chunks of the talk before the current chunk.
+    """
+
+    accepted: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    chunk: int = 0
+
+    def begin(self, offline: tuple[int, ...]) -> None:
+        """Begin a sentence with this off-line translation."""
+        self.offline = offline
+
+
 class Oracle(Policy):
     """Accepts what the off-line translation of the same model also begins with.
 
     Attributes:
-        sentence: the sentence, with the token ids of its off-line translation and of the accepted
-            part of the translation.
+        sentence: the open sentence, with the token ids of its off-line translation and of the
+            accepted part of the translation.
     """
 
     name: Literal["oracle"] = "oracle"
-    sentence: Any
+    sentence: Any = Field(default_factory=OpenSentence)
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Accept the tokens that are equal to those of the off-line translation."""
@@ -47,22 +66,14 @@ class Oracle(Policy):
         return Decision(common_prefix(draft.token_ids, rest), StopReason.DISAGREEMENT)
 
 
-class OpenSentence:
-    """The sentence that is being spoken.
-
-    Attributes:
-        accepted: the accepted token ids of its translation.
-        offline: token ids of its off-line translation.
-    """
-
-    accepted: tuple[int, ...] = ()
-    offline: tuple[int, ...] = ()
-
-
 def translate(
-    resolved: Resolved, engines: Engines, audio: FloatArray, target: str
+    resolved: Resolved,
+    engines: Engines,
+    audio: FloatArray,
+    target: str,
+    policy: Oracle,
 ) -> Iterator[Units]:
-    """Yield the oracle's units for each chunk of a talk, and for its end.
+    """Yield the units that the oracle accepts for each chunk of a talk, and for its end.
 
     The off-line translation is that of the recognized sentence, without a history. So the oracle's
     text is that of a policy that waits for the end of each sentence, and no policy can emit this
@@ -77,14 +88,15 @@ def translate(
     # After the last sentence, marks or noise may follow.
     following = iter([*translations, ()])
 
-    sentence = OpenSentence()
-    sentence.offline = next(following)
-    translator = direction.translator(Oracle(sentence=sentence))
-    for update in updates:
+    sentence: OpenSentence = policy.sentence
+    sentence.begin(next(following))
+    translator = direction.translator(policy)
+    for chunk, update in enumerate(updates):
+        sentence.chunk = chunk
         units: Units = ()
         for words in update.sentences:
             units += translator.complete(words).units
-            sentence.offline = next(following)
+            sentence.begin(next(following))
         sentence.accepted = translator.accepted
         units += translator.update(update.live).units
         yield units

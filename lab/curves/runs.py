@@ -30,7 +30,7 @@ from alignatt_agent.evaluation.stream import prepare
 from alignatt_agent.evaluation.talk_jobs import TalkResult, stream_talks
 from lab.curves.cached_agent import CachedAgent, EngineSetup, StartEngines, stream_cached
 from lab.curves.grid import ALIGNATT, ORACLE, SINGLE, Point
-from lab.curves.oracle import OracleAgent, translate
+from lab.curves.oracle import Oracle, OracleAgent, translate
 from lab.curves.pareto import SegmentScores
 
 
@@ -156,7 +156,7 @@ def _stream_talk(setup: EngineSetup, run: EvalRun, recording: bytes) -> TalkResu
     if run.agent_class is OracleAgent:
         engines = CachedAgent.runtime.open(setup)
         audio, _ = soundfile.read(io.BytesIO(recording), dtype="float32")
-        OracleAgent.units = translate(run.choice.resolved, engines, audio, run.target)
+        OracleAgent.units = translate(run.choice.resolved, engines, audio, run.target, Oracle())
     return stream_cached(setup, run, recording)
 
 
@@ -166,7 +166,7 @@ def _stream(run: EvalRun, talk: Talk, engines: Engines) -> None:
     audio, _ = soundfile.read(talk.wav, dtype="float32")
     if run.agent_class is OracleAgent:
         # The loop runs the generator to its end.
-        for _ in translate(resolved, engines, audio, run.target):
+        for _ in translate(resolved, engines, audio, run.target, Oracle()):
             pass
         return
     context = resolved.config.speech.context_of(talk.name)

@@ -1,0 +1,1 @@
+"""Ask whether the signals of drafts, combined by a classifier, would make a better policy."""
