@@ -25,7 +25,7 @@ exit status: 0 success; 2 nothing was started
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -37,10 +37,15 @@ from tqdm import tqdm
 
 from alignatt_agent.cascade.engines import Engines
 from alignatt_agent.cli import report_errors
-from alignatt_agent.config.agent_config import load_config, parse_overrides
+from alignatt_agent.config.agent_config import (
+    AgentConfig,
+    ConfigError,
+    load_config,
+    parse_overrides,
+)
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.config.resolved import Resolved
-from alignatt_agent.evaluation.devset import load_devset
+from alignatt_agent.evaluation.devset import DevSet, load_devset
 from alignatt_agent.evaluation.statistics import Array, interval
 from lab import commands
 from lab.curves.cached_agent import CachedRuntime, EngineSetup
@@ -73,6 +78,9 @@ MEAN = "mean"
 
 Talks = list[list[Sentence]]
 
+Columns = dict[str, Array]
+"""Figures by name, each in every resample, ``[1 + RESAMPLES]``."""
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the command line."""
@@ -101,10 +109,10 @@ def record(resolved: Resolved, engines: Engines, recording: Path, target: str) -
     return [sentence for sentence in sentences if sentence.steps and sentence.tokens]
 
 
-def record_all(arguments: argparse.Namespace) -> dict[str, Talks]:
+def record_all(
+    arguments: argparse.Namespace, config: AgentConfig, devset: DevSet
+) -> dict[str, Talks]:
     """Stream all talks into all targets; return the records by target."""
-    config = load_config(arguments.config, parse_overrides(arguments.overrides))
-    devset = load_devset(arguments.devset, arguments.target)
     models = side_by_side(config.models, arguments.streams)
     config = config.model_copy(update={"models": models})
     runtime = CachedRuntime()
@@ -134,52 +142,51 @@ def record_all(arguments: argparse.Namespace) -> dict[str, Talks]:
         runtime.close()
 
 
-def outcomes_of(talks: Talks) -> tuple[dict[str, Outcome], dict[str, list[Outcome]]]:
-    """Return the outcome of each rule, and the front of each classifier."""
+def columns_by_rule(talks: Talks, chunk_s: float) -> dict[str, Columns]:
+    """Return the figures of each rule in every resample of the sentences of a target."""
     sentences = [sentence for talk in talks for sentence in talk]
-    rules = {label: simulate(sentences, rule) for label, rule in RULES.items()}
+    weights = resampling(len(sentences))
     fronts: dict[str, list[Outcome]] = {}
     for name, create in CLASSIFIERS.items():
         probabilities = predicted(talks, create())
-        fronts[name] = [
-            simulate(sentences, at_least(probabilities, threshold)) for threshold in THRESHOLDS
-        ]
-    return rules, fronts
+        rules = [at_least(probabilities, threshold) for threshold in THRESHOLDS]
+        fronts[name] = [simulate(sentences, rule) for rule in rules]
+    by_rule: dict[str, Columns] = {}
+    for label, rule in RULES.items():
+        outcome = simulate(sentences, rule)
+        waits, wrong = outcome.points(weights)
+        columns = {"wait_s": chunk_s * waits, "wrong": 100 * wrong}
+        for name, front in fronts.items():
+            columns[name] = 100 * excess(outcome, front, weights)
+        by_rule[label] = columns
+    return by_rule
 
 
-def rows_of(talks_by_target: dict[str, Talks], chunk_s: float) -> Iterator[dict[str, Any]]:
+def mean_of(targets: Collection[dict[str, Columns]]) -> dict[str, Columns]:
+    """Return the averages over targets.
+
+    A resample draws the same sentences in all targets, if they have the same number.
+    """
+    by_rule: dict[str, Columns] = {}
+    for label in RULES:
+        columns: Columns = {}
+        for name in ("wait_s", "wrong", *CLASSIFIERS):
+            columns[name] = np.mean([by_label[label][name] for by_label in targets], axis=0)
+        by_rule[label] = columns
+    return by_rule
+
+
+def rows_of(talks_by_target: Mapping[str, Talks], chunk_s: float) -> Iterator[dict[str, Any]]:
     """Yield the figures of each rule for each target, and of the mean of all targets."""
-    targets: dict[str, dict[str, dict[str, Array]]] = {}
+    targets: dict[str, dict[str, Columns]] = {}
     for target, talks in talks_by_target.items():
-        rules, fronts = outcomes_of(talks)
-        weights = resampling(sum(len(talk) for talk in talks))
-        targets[target] = {
-            label: _columns(outcome, fronts, weights, chunk_s) for label, outcome in rules.items()
-        }
+        targets[target] = columns_by_rule(talks, chunk_s)
     if len(targets) > 1:
-        # A resample draws the same sentences in all targets, if they have the same number.
-        targets[MEAN] = {
-            label: {
-                column: np.mean([rows[label][column] for rows in targets.values()], axis=0)
-                for column in columns
-            }
-            for label, columns in next(iter(targets.values())).items()
-        }
-    for target, rows in targets.items():
-        for label, columns in rows.items():
+        targets[MEAN] = mean_of(targets.values())
+    for target, by_rule in targets.items():
+        for label, columns in by_rule.items():
             figures = {name: _figures(values) for name, values in columns.items()}
             yield {"target": target, "rule": label, **figures}
-
-
-def _columns(
-    outcome: Outcome, fronts: dict[str, list[Outcome]], weights: Array, chunk_s: float
-) -> dict[str, Array]:
-    """Return the figures of a rule in every resample."""
-    waits, wrong = outcome.points(weights)
-    columns = {"wait_s": chunk_s * waits, "wrong": 100 * wrong}
-    for name, front in fronts.items():
-        columns[name] = 100 * excess(outcome, front, weights)
-    return columns
 
 
 def _figures(values: Array) -> dict[str, float] | dict[str, None]:
@@ -213,15 +220,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     arguments = build_parser().parse_args(argv)
     config = load_config(arguments.config, parse_overrides(arguments.overrides))
-    talks_by_target = record_all(arguments)
+    devset = load_devset(arguments.devset, arguments.target)
+    if arguments.streams < 1:
+        raise ConfigError(f"--streams {arguments.streams}: expected a number of talks, 1 or more")
+    if len(devset.talks) < 2:
+        raise ConfigError(
+            f"{arguments.devset} has {len(devset.talks)} talk, expected 2 or more: classifiers are "
+            "fitted to all talks but the one on which they decide"
+        )
+    talks_by_target = record_all(arguments, config, devset)
     rows = list(rows_of(talks_by_target, config.chunk_ms / 1000))
     print(table(rows))
-    sentences = {
-        target: sum(len(talk) for talk in talks) for target, talks in talks_by_target.items()
-    }
+    sentences: dict[str, int] = {}
+    for target, talks in talks_by_target.items():
+        sentences[target] = sum(map(len, talks))
     content = {
         **commands.machine(),
         "config": arguments.config,
+        "devset": devset.digest(arguments.target[0]),
         "chunk_ms": config.chunk_ms,
         "sentences": sentences,
         "rows": rows,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignatt_agent.config.agent_config import load_config
+from alignatt_agent.config.agent_config import ConfigError, load_config
 from lab.curves.cached_agent import CachedRuntime
 from lab.signals import __main__ as cli
 from lab.signals.classifiers import CLASSIFIERS, at_least, predicted
@@ -126,9 +126,12 @@ def test_a_talk_is_recorded_and_every_rule_is_in_the_table(call, monkeypatch, ca
     monkeypatch.setattr(CachedRuntime, "load_engines", lambda *_: engines)
     output = call.root / "signals"
     words = ("--config", call.root / "low.yaml", "--devset", call.root / "devset")
-    assert cli.main([*map(str, words), "--target", "de", "zh", "--output", str(output)]) == 0
+    command = [*map(str, words), "--target", "de", "zh", "--output", str(output)]
+    assert cli.main(command) == 0
     content = json.loads((output / "signals.json").read_text())
     assert len(content["rows"]) == 3 * len(cli.RULES)
+    with pytest.raises(ConfigError, match="--streams 0: expected a number of talks"):
+        cli.main([*command, "--streams", "0"])
     table = capsys.readouterr().out
     for row in content["rows"]:
         assert f"{row['target']}" in table
