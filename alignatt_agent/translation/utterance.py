@@ -92,7 +92,7 @@ class StreamState:
     """The state of a stream's translation, with its last step.
 
     Attributes:
-        history: closed sentences.
+        history: closed sentences with translations.
         utterance: the open utterance.
         gated: the draft and the decision of the last update.
         emitted: number of emitted tokens.

@@ -144,23 +144,31 @@ def at_latency(latency: Array, quality: Array, places: npt.ArrayLike) -> Array:
     return np.where(np.asarray(places) <= np.nanmax(latency), on_front, np.nan)
 
 
+def resampling(count: int) -> Array:
+    """Return how often each of ``count`` segments is drawn, ``[1 + RESAMPLES, count]``.
+
+    The first row is the set itself, not a resample.
+    """
+    block_of_segment = np.arange(count) // BLOCK
+    blocks = math.ceil(count / BLOCK)
+    # A resample draws as many blocks as there are, each with the same probability.
+    drawn = np.random.default_rng(_SEED).multinomial(
+        blocks, np.full(blocks, 1 / blocks), size=RESAMPLES
+    )
+    weights = np.concatenate([np.ones((1, count)), drawn[:, block_of_segment]])
+    return weights.astype(np.float64)
+
+
 class Resampled:
     """Scores of runs, over all segments and on resamples of them that all runs share."""
 
     def __init__(self, runs: Mapping[str, SegmentScores]) -> None:
         # Fails unless all runs have the same number of segments.
         (count,) = {len(scores.bleu) for scores in runs.values()}
-        block_of_segment = np.arange(count) // BLOCK
-        blocks = math.ceil(count / BLOCK)
-        # A resample draws as many blocks as there are, each with the same probability.
-        drawn = np.random.default_rng(_SEED).multinomial(
-            blocks, np.full(blocks, 1 / blocks), size=RESAMPLES
-        )
-        # The first row is the set itself, not a resample.
-        weights = np.concatenate([np.ones((1, count)), drawn[:, block_of_segment]])
+        weights = resampling(count)
         self._scores: dict[str, dict[str, Array]] = {}
         for name, scores in runs.items():
-            self._scores[name] = scores.resampled(weights.astype(np.float64))
+            self._scores[name] = scores.resampled(weights)
 
     def value(self, run: str, score: str) -> float:
         """Return a score over all segments."""
@@ -264,15 +272,15 @@ def _comparison(
         "rival": curve,
         "latency": latency,
         "quality": quality,
-        "margin": _margin_json(margin),
+        "margin": estimate_json(margin),
         "dominates": _verdict(margin),
     }
 
 
-def _margin_json(margin: Estimate) -> dict[str, Any]:
-    """Return a margin for files; JSON has no NaN."""
-    figures = margin.as_json()
-    if math.isnan(margin.value):
+def estimate_json(estimated: Estimate) -> dict[str, Any]:
+    """Return an estimate for files; JSON has no NaN."""
+    figures = estimated.as_json()
+    if math.isnan(estimated.value):
         return dict.fromkeys(figures)
     return figures
 

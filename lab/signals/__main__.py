@@ -1,12 +1,12 @@
 r"""Ask whether a classifier of all signals of drafted tokens would make a better policy.
 
-Talks are streamed with a slow policy that never accepts a wrong token: one that the off-line
-translation of the recognized sentence does not contain at its place. For every draft on the way,
-the signals of its tokens are recorded: probability, agreement with earlier drafts, attention on
-the accessible source, and others. Faster policies are simulated on these drafts. Classifiers are
-fitted to all talks but one, combine the signals into the probability that a token is correct, and
-accept tokens above a threshold. If this front of policies is not better than a simple rule, the
-signals contain no more than the rule uses.
+A drafted token is wrong if the off-line translation of the recognized sentence has another token
+at its place. Talks are streamed with a slow policy that accepts no wrong token, and the signals of
+all drafted tokens are recorded: probability, agreement with earlier drafts, attention on the
+accessible source, and others. Faster policies are simulated on these drafts. Classifiers are fitted
+to all talks but one, combine the signals into the probability that a token is correct, and accept
+tokens above a threshold. If this front of policies is not better than a simple rule, the signals
+contain no more than the rule uses.
 
 "wait" is the mean time for which a token is held back after the model has drafted it correctly.
 "wrong" counts the decisions for a wrong token per 100 sentences. "minus" is the difference of the
@@ -23,7 +23,6 @@ exit status: 0 success; 2 nothing was started
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,10 +45,11 @@ from alignatt_agent.config.agent_config import (
 from alignatt_agent.config.command_line import shared_options
 from alignatt_agent.config.resolved import Resolved
 from alignatt_agent.evaluation.devset import DevSet, load_devset
-from alignatt_agent.evaluation.statistics import Array, interval
+from alignatt_agent.evaluation.statistics import Array
 from lab import commands
 from lab.curves.cached_agent import CachedRuntime, EngineSetup
 from lab.curves.oracle import translate
+from lab.curves.pareto import estimate, estimate_json, resampling
 from lab.curves.runs import side_by_side
 from lab.signals.classifiers import CLASSIFIERS, THRESHOLDS, at_least, predicted
 from lab.signals.records import Recording, Sentence
@@ -60,7 +60,6 @@ from lab.signals.simulation import (
     both,
     excess,
     gate,
-    resampling,
     simulate,
 )
 
@@ -185,16 +184,8 @@ def rows_of(talks_by_target: Mapping[str, Talks], chunk_s: float) -> Iterator[di
         targets[MEAN] = mean_of(targets.values())
     for target, by_rule in targets.items():
         for label, columns in by_rule.items():
-            figures = {name: _figures(values) for name, values in columns.items()}
+            figures = {name: estimate_json(estimate(values)) for name, values in columns.items()}
             yield {"target": target, "rule": label, **figures}
-
-
-def _figures(values: Array) -> dict[str, float] | dict[str, None]:
-    """Return the first of ``values`` with the interval of the others, for files without NaN."""
-    figures = interval(values[0], values[1:]).as_json()
-    if math.isnan(values[0]):
-        return dict.fromkeys(figures)
-    return figures
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +12,6 @@ from pydantic import Field
 from alignatt_agent.policy.base import Reads
 from alignatt_agent.policy.rivals import agreed
 from alignatt_agent.policy.rows import head_mean
-from alignatt_agent.text.running_text import common_prefix
 from alignatt_agent.types import (
     NO_CONTEXT,
     Decision,
@@ -35,17 +33,6 @@ The tokens of a slow policy are drafted again and again, so that faster policies
 MARGINS = (0, -2, -4)
 """Margins for which the share of a token's attention before the border is a signal."""
 
-SIGNALS = (
-    "log odds of the token",
-    *(f"{drafts} drafts agree" for drafts in range(2, SLOWEST + 1)),
-    *(f"share of attention before margin {margin}" for margin in MARGINS),
-    "attention on the accessible source",
-    "distance of the attention peak from the border",
-    "source tokens beyond the border",
-    "tokens of the draft after this token",
-    "whether the model ended its turn in the draft",
-)
-
 _LEAST = 1e-4
 """Prevents infinite log odds and a division by zero."""
 
@@ -63,8 +50,9 @@ class Step:
         chunk: number of the audio chunk after which the draft was requested.
         accepted: number of tokens of the translation that were accepted before.
         correct: number of leading tokens that are not wrong.
-        signals: values of ``SIGNALS``, ``[tokens, signals]``.
-        agreeing: number of successive drafts that agree up to each token, ``[tokens]``.
+        signals: values of all signals, ``[tokens, signals]``.
+        agreeing: number of successive drafts that agree up to each token, at most ``SLOWEST``,
+            ``[tokens]``.
         distances: number of source tokens from the attention peak of each token to the border,
             ``[tokens]``; not positive if the peak is not accessible.
     """
@@ -115,9 +103,7 @@ class Recording(Oracle):
 
     def decide(self, draft: Draft, frontier: int, context: DraftContext = NO_CONTEXT) -> Decision:
         """Record the draft; accept what the oracle accepts and ``SLOWEST`` drafts contain."""
-        accepted = self.sentence.accepted
-        rest = self.sentence.offline[len(accepted) :]
-        correct = common_prefix(draft.token_ids, rest)
+        correct = super().decide(draft, frontier, context).accepted
         if draft.token_ids:
             step = _step(draft, frontier, context, correct, self.sentence)
             self.sentence.sentences[-1].steps.append(step)
@@ -131,37 +117,29 @@ def _step(
     assert draft.rows is not None
     count = min(correct + 1, len(draft.token_ids))
     rows = head_mean(draft.rows.source)[:count]
-    agreeing = np.array([agreeing_drafts(draft, context.earlier, k) for k in range(count)])
+    agreeing = np.ones(count, np.int64)
+    for drafts in range(2, SLOWEST + 1):
+        agreeing[: agreed(draft, context, drafts)] = drafts
     distances = frontier - rows.argmax(axis=1)
 
     probabilities = np.clip(draft.probabilities[:count], _LEAST, 1 - _LEAST)
-    columns = [np.log(probabilities / (1 - probabilities))]
-    columns += [agreeing >= drafts for drafts in range(2, SLOWEST + 1)]
+    signals = {"log odds of the token": np.log(probabilities / (1 - probabilities))}
+    for drafts in range(2, SLOWEST + 1):
+        signals[f"{drafts} drafts agree"] = agreeing >= drafts
     masses = rows.sum(axis=1) + _LEAST
     for margin in MARGINS:
         edge = max(0, frontier + margin)
-        columns.append(rows[:, :edge].sum(axis=1) / masses)
-    columns.append(rows[:, :frontier].sum(axis=1))
-    columns.append(np.clip(distances, -_FARTHEST, _FARTHEST))
-    columns.append(np.full(count, rows.shape[1] - frontier))
-    columns.append(len(draft.token_ids) - 1 - np.arange(count))
-    columns.append(np.full(count, draft.ended))
+        signals[f"share of attention before margin {margin}"] = rows[:, :edge].sum(axis=1) / masses
+    signals["attention on the accessible source"] = rows[:, :frontier].sum(axis=1)
+    signals["distance of the peak from the border"] = np.clip(distances, -_FARTHEST, _FARTHEST)
+    signals["source tokens beyond the border"] = np.full(count, rows.shape[1] - frontier)
+    signals["later tokens of the draft"] = len(draft.token_ids) - 1 - np.arange(count)
+    signals["the model ended its turn"] = np.full(count, draft.ended)
     return Step(
         chunk=sentence.chunk,
         accepted=len(sentence.accepted),
         correct=correct,
-        signals=np.stack(columns, axis=1).astype(np.float32),
+        signals=np.stack(list(signals.values()), axis=1).astype(np.float32),
         agreeing=agreeing,
         distances=distances,
     )
-
-
-def agreeing_drafts(draft: Draft, earlier: Sequence[tuple[int, ...]], token: int) -> int:
-    """Return the number of successive drafts, the latest included, that agree up to a token."""
-    begin = draft.token_ids[: token + 1]
-    agreeing = 1
-    for continuation in earlier:
-        if continuation[: token + 1] != begin:
-            break
-        agreeing += 1
-    return agreeing

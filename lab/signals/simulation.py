@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from alignatt_agent.evaluation.statistics import RESAMPLES, Array
+from alignatt_agent.evaluation.statistics import Array
+from lab.curves.pareto import at_latency
 from lab.signals.records import SLOWEST, Sentence, Step
 
 BoolArray = npt.NDArray[np.bool_]
 
 Rule = Callable[[Step], BoolArray]
 """Returns for each token of a draft whether the rule would accept it after the tokens before it."""
-
-_SEED = 2026
 
 
 def agreement(drafts: int) -> Rule:
@@ -100,27 +99,18 @@ def _of_sentence(sentence: Sentence, rule: Rule) -> tuple[int, int]:
     return wrong, int((emitted - drafted).sum())
 
 
-def resampling(count: int) -> Array:
-    """Return how often each of ``count`` sentences is drawn; the first row draws each once."""
-    generator = np.random.default_rng(_SEED)
-    drawn = generator.multinomial(count, np.full(count, 1 / count), size=RESAMPLES)
-    return np.concatenate([np.ones((1, count)), drawn])
-
-
 def excess(outcome: Outcome, front: Sequence[Outcome], weights: Array) -> Array:
     """Return the wrong decisions of a front minus those of ``outcome``, at equal waits.
 
-    The points of the front are interpolated in every resample; NaN outside of them.
+    The front is computed and interpolated in every resample; NaN where it has no points.
     """
     waits, wrong = outcome.points(weights)
     points = [other.points(weights) for other in front]
     front_waits = np.stack([point[0] for point in points], axis=1)
     front_wrong = np.stack([point[1] for point in points], axis=1)
-    differences = np.full(len(waits), np.nan)
-    for row, wait in enumerate(waits):
-        order = np.argsort(front_waits[row])
-        at_wait = np.interp(
-            wait, front_waits[row][order], front_wrong[row][order], left=np.nan, right=np.nan
-        )
-        differences[row] = at_wait - wrong[row]
-    return differences
+    at_equal_waits: list[float] = []
+    for wait, its_waits, its_wrong in zip(waits, front_waits, front_wrong, strict=True):
+        # Fewer wrong decisions are a better quality.
+        quality = at_latency(its_waits, -its_wrong, wait)
+        at_equal_waits.append(-float(quality))
+    return np.array(at_equal_waits) - wrong

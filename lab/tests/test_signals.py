@@ -9,17 +9,20 @@ import pytest
 
 from alignatt_agent.config.agent_config import ConfigError, load_config
 from lab.curves.cached_agent import CachedRuntime
+from lab.curves.pareto import resampling
 from lab.signals import __main__ as cli
 from lab.signals.classifiers import CLASSIFIERS, at_least, predicted
-from lab.signals.records import SIGNALS, SLOWEST, Sentence, Step
-from lab.signals.simulation import agreement, both, excess, gate, resampling, simulate
+from lab.signals.records import SLOWEST, Sentence, Step
+from lab.signals.simulation import agreement, both, excess, gate, simulate
 from tests.fakes import agent as fakes
+
+SIGNALS = 5
 
 
 def step(chunk, accepted, correct, agreeing, distances=None, signals=None):
     count = len(agreeing)
     if signals is None:
-        signals = np.zeros((count, len(SIGNALS)), np.float32)
+        signals = np.zeros((count, SIGNALS), np.float32)
     distances = np.array(distances or [9] * count)
     return Step(chunk, accepted, correct, signals, np.array(agreeing), distances)
 
@@ -77,7 +80,7 @@ def random_talks(informative):
             steps = []
             for chunk in range(6):
                 correct = int(generator.integers(0, 5))
-                signals = generator.normal(size=(min(correct + 1, 4), len(SIGNALS)))
+                signals = generator.normal(size=(min(correct + 1, 4), SIGNALS))
                 if informative:
                     signals[:, 0] += 4 * (np.arange(len(signals)) < correct)
                 agreeing = generator.integers(1, SLOWEST, len(signals))
@@ -134,7 +137,7 @@ def test_a_talk_is_recorded_and_every_rule_is_in_the_table(call, monkeypatch, ca
         cli.main([*command, "--streams", "0"])
     table = capsys.readouterr().out
     for row in content["rows"]:
-        assert f"{row['target']}" in table
+        assert row["target"] in table
         assert row["rule"] in table
         assert row["wait_s"]["value"] >= 0
     assert content["chunk_ms"] == load_config(str(call.root / "low.yaml")).chunk_ms
